@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from daemon.api.lazy_server import LazyApiServer
     from daemon.core import Daemon
     from daemon.runtime import RuntimePaths
-    from tools.language_ports import Navigation
 
 EXIT_ALREADY_RUNNING = 3
 _PRELOAD_AFTER_S = 5.0
@@ -281,7 +280,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.version import product_version
         from lsp_bridge.language_client.diagnostics.server_source import ServerSource
         from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
-        from lsp_bridge.language_client.language_services import BranchLanguageServices, LazyNavigation
+        from lsp_bridge.language_client.language_services import BranchLanguageServices
+        from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
         from lsp_bridge.language_client.pool.server_choice import SettingsChooser
         from lsp_bridge.language_client.pool.server_pool import LanguageServers
         from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
@@ -333,20 +333,15 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     diagnostics = DiagnosticsService(workspace, [seen_by_editors, servers])
     branch_services = BranchLanguageServices(workspace, choose=choose)
 
-    def navigation() -> Navigation:
-        from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
-
-        editors = bridge.editors
-        return ServerNavigation(language_servers, editors.unsaved, editors.unsaved_paths)
-
+    editors = bridge.editors
     core = Daemon(
         workspace,
         diagnostics=diagnostics,
         models=models,
         state_folder=user_folder,
         command_line=command_line,
-        editors=bridge.editors,
-        navigation=LazyNavigation(navigation),
+        editors=editors,
+        navigation=ServerNavigation(language_servers, editors.unsaved, editors.unsaved_paths),
         own_servers=DiagnosticsService(workspace, [servers]),
         open_language_services=branch_services.open,
     )

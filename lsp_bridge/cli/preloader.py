@@ -66,6 +66,7 @@ _MODULES = (
     "lsp_bridge.language_client.diagnostics.server_source",
     "lsp_bridge.language_client.diagnostics.service",
     "lsp_bridge.language_client.language_services",
+    "lsp_bridge.language_client.navigation.server_navigation",
     "lsp_bridge.language_client.pool.server_choice",
     "lsp_bridge.language_client.pool.server_pool",
     "lsp_bridge.server.documents.open_documents",

@@ -1,4 +1,4 @@
-"""Language services: of the working copies of branches, and a navigation that is imported at the first query.
+"""Language services of the working copies of branches.
 
 Made at the composition root and handed to the daemon as ``daemon.files.folder_language_services.OpenLanguageServices``.
 No editor opens a copy, so its files are those on disk.
@@ -13,12 +13,10 @@ from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
 from lsp_bridge.language_client.pool.slots import ServerLimit
 
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Callable
     from pathlib import Path
 
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
-    from tools.language_ports import DefinitionKind, Navigation, Places, Position, RenamedText, Symbols
 
 MAX_ALIVE = 6
 """Servers of all copies together, beside those of the workspace."""
@@ -30,15 +28,11 @@ class CopyLanguageServices:
     def __init__(self, servers: LanguageServers, closed: Callable[[CopyLanguageServices], None]) -> None:
         from lsp_bridge.language_client.diagnostics.server_source import ServerSource
         from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
-
-        def navigation() -> Navigation:
-            from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
-
-            return ServerNavigation(servers)
+        from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
 
         self.servers = servers
         self.diagnostics = DiagnosticsService(servers.workspace, [ServerSource(servers)])
-        self.navigation: Navigation = LazyNavigation(navigation)
+        self.navigation = ServerNavigation(servers)
         self._closed = closed
         self._closing: asyncio.Task[None] | None = None
 
@@ -65,7 +59,6 @@ class BranchLanguageServices:
         *,
         choose: Chooser | None = None,
         max_alive: int = MAX_ALIVE,
-        logger: logging.Logger | None = None,
     ) -> None:
         """``workspace``: the one that is copied, absolute and resolved. ``choose``: as for its own servers; without
         it there are none. Of all servers in copies at most ``max_alive`` run at once, the least recently used one
@@ -74,7 +67,6 @@ class BranchLanguageServices:
         none = ServerChoice()
         self._choose: Chooser = choose or (lambda: none)
         self._room = ServerLimit(max_alive)
-        self._log = logger
         self._open: set[CopyLanguageServices] = set()
 
     def open(self, root: Path) -> CopyLanguageServices:
@@ -82,9 +74,7 @@ class BranchLanguageServices:
         looked at."""
         from lsp_bridge.language_client.pool.server_pool import LanguageServers
 
-        servers = LanguageServers(
-            root, choose=self._choose, origin=self._workspace, room=self._room, logger=self._log
-        )
+        servers = LanguageServers(root, choose=self._choose, origin=self._workspace, room=self._room)
         services = CopyLanguageServices(servers, self._open.discard)
         self._open.add(services)
         return services
@@ -92,36 +82,3 @@ class BranchLanguageServices:
     async def close(self) -> None:
         """Close all; returns when no process is left."""
         await asyncio.gather(*(services.close() for services in tuple(self._open)))
-
-
-class LazyNavigation:
-    """A navigation that is imported at the first query. ``make`` runs in a thread and touches no event loop."""
-
-    def __init__(self, make: Callable[[], Navigation]) -> None:
-        self._make = make
-        self._made: Navigation | None = None
-
-    async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
-        return await (await self._real()).definition(at, kind)
-
-    async def references(self, at: Position) -> Places:
-        return await (await self._real()).references(at)
-
-    async def outline(self, path: Path) -> Symbols:
-        return await (await self._real()).outline(path)
-
-    async def find(self, query: str, near: Path | None = None) -> Symbols:
-        return await (await self._real()).find(query, near)
-
-    async def hover(self, at: Position) -> str:
-        return await (await self._real()).hover(at)
-
-    async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
-        return await (await self._real()).rename(at, new_name)
-
-    async def _real(self) -> Navigation:
-        if self._made is None:
-            made = await asyncio.to_thread(self._make)
-            # Two callers may have created one at the same time: keep the first.
-            self._made = self._made or made
-        return self._made

@@ -52,6 +52,6 @@ def preamble(token: str) -> bytes:
 class RequestError(Exception):
     """Raised to answer with a JSON-RPC error; the message says what to do."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_PARAMS) -> None:
         super().__init__(message)
         self.code = code

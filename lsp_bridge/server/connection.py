@@ -19,7 +19,7 @@ from lsprotocol import converters, types
 from pydantic import ValidationError
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import lsp_method
+from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
 
 from daemon.gc_tuning import COLLECTOR
@@ -30,10 +30,11 @@ from daemon.provider.variables import is_cloud_variable, is_provider_variable
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
-from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
+from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentSync
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.server.editor.editor_models import EditorWithModels
-from lsp_bridge.server.editor.lazy_features import LazyEditorFeatures, SharedDecisions
+from lsp_bridge.server.editor.hunk_decisions import Decisions
+from lsp_bridge.server.editor.lazy_features import LazyEditorFeatures
 from lsp_bridge.server.editor.sanitize import code_action_params
 from lsp_bridge.server.frames import Frames
 from lsp_bridge.server.requests.activity import Activity
@@ -44,7 +45,7 @@ from tools.localization import set_language, t
 from tools.text.validation import wrong_values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     import cattrs
@@ -62,6 +63,19 @@ _WAITED_FOR = (PermissionAsked, TurnEnded, TraceCompleted)
 """Events that a client acts on: they are not held back."""
 _DEAD_CLIENT = 64 * 1024 * 1024
 """Unsent bytes above which a client is disconnected; it can reconnect and request the events that it missed."""
+_OURS = (
+    types.TEXT_DOCUMENT_DID_OPEN,
+    types.TEXT_DOCUMENT_DID_CHANGE,
+    types.TEXT_DOCUMENT_DID_CLOSE,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
+    types.WORKSPACE_EXECUTE_COMMAND,
+    types.EXIT,
+)
+"""Methods that pygls would handle itself. It keeps documents in a slow store (see ``documents.sync``), hides the token
+of a command's progress and cancels none, and ends the process on ``exit``, because it has one client
+(https://github.com/openlawlibrary/pygls/issues/118)."""
 
 
 @dataclass(slots=True)
@@ -70,7 +84,7 @@ class Bridge:
 
     version: str
     choose: ModelChooser
-    decisions: SharedDecisions = field(default_factory=SharedDecisions)
+    decisions: Decisions = field(default_factory=Decisions)
     """Decisions hunk by hunk in any of the editors."""
     editors: AttachedEditors = field(default_factory=AttachedEditors)
     """Open documents of all editors."""
@@ -85,12 +99,8 @@ class Bridge:
 
         They are shared by all clients: one in restricted mode is enough to keep them from being started.
         """
-        said = {client.trusted for client in self.clients} - {None}
+        said = {client.options.trusted for client in self.clients} - {None}
         return False not in said and (listed or True in said)
-
-    def unsaved_text(self, path: Path) -> str | None:
-        """Return the unsaved text of a file in any attached editor."""
-        return self.editors.unsaved(path)
 
 
 class ClientServer:
@@ -147,16 +157,12 @@ class ClientServer:
             bridge.decisions,
             lambda: self._documents.documents,
         )
-        cast("_Protocol", self._server.protocol).hang_up = self.hang_up
-        cast("_Protocol", self._server.protocol).execute = _guarded(
-            types.WORKSPACE_EXECUTE_COMMAND, self._editor.execute
-        )
         self._documents = DocumentSync(
             self._server,
             bridge.editors,
-            Listeners(core.saved, core.buffer_changed, core.renamed),
-            can_save=lambda: self._client.can_save,
-            opens_on_request=lambda: self._client.opens_on_request,
+            core,
+            can_save=lambda: self._client.options.can_save,
+            opens_on_request=lambda: self._client.options.opens_on_request,
             gone=lambda: self.closed or writer.is_closing(),
         )
         self._register()
@@ -265,7 +271,7 @@ class ClientServer:
         waiting = self._frames.waiting
         if not isinstance(item, Delta | Metered):
             if waiting > _DEAD_CLIENT:
-                log.warning("hung up on %s: it does not read", self._client.name)
+                log.warning("hung up on %s: it does not read", self._client.options.client)
                 self._writer.transport.abort()
                 return
             self._notify(p.SessionUpdate(session_id=item.trace_id, event=item, view=view))
@@ -301,6 +307,10 @@ class ClientServer:
         def _(params: types.InitializeParams) -> None:
             self._initialize(params)
 
+        @server.feature(types.EXIT)
+        def _(params: object) -> None:
+            self.hang_up()
+
     def _initialize(self, params: types.InitializeParams) -> None:
         raw = params.initialization_options
         try:
@@ -319,39 +329,27 @@ class ClientServer:
                 ),
                 code=ErrorCode.INCOMPATIBLE,
             )
-        self._client.name = options.client
-        self._client.trusted = options.trusted
+        self._client.options = options.model_copy(update={"env": {}})  # it may have keys of others
         self._bridge.clients.append(self._client)
-        self._client.can_save = options.can_save
-        self._client.opens_on_request = options.opens_on_request
-        self._client.diagnostics = options.diagnostics
-        self._client.chat = options.chat
         if options.chat and self._activity is None:
             self._activity = Activity(self._core, self._notify)
         self._client.there.unattended = options.unattended
         self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
-        self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         # SDKs look for these variables only here. Variables set at run time do not show in /proc/…/environ.
         os.environ.update({k: v for k, v in self._client.env.items() if is_cloud_variable(k)})
         self._initialized = True
         self._editor.initialized()
-        if options.diagnostics:
-            self._attach()
+        if options.diagnostics and self._peer is None:
+            self._peer = EditorPeer(options.client, self._server.protocol.send_request_async, self._uri_of)
+            self._bridge.peers.add(self._peer)
         if options.language_models and not self._client.editor:
             editor = EditorWithModels(self._server.protocol.send_request_async, self._write)
             self._client.editor = editor.id
             EDITORS.came(editor)
-        if "language" in self._client.settings:
+        if "language" in options.settings:
             # The whole daemon has one language: that of the editor that connected last.
             set_language(self._requests.context.client_config().settings.daemon.language)
-
-    def _attach(self) -> None:
-        """Let the daemon request this client's diagnostics."""
-        if self._peer is None:
-            send = self._server.protocol.send_request_async
-            self._peer = EditorPeer(self._client.name, send, self._uri_of)
-            self._bridge.peers.add(self._peer)
 
     def _uri_of(self, path: Path) -> str:
         documents, folders = self._documents.documents, self._server.workspace.folders
@@ -395,10 +393,7 @@ def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[An
             log.exception("%s failed", method)
             name = error.__class__.__name__
             raise JsonRpcException(
-                message=t(
-                    "Goalwright has a bug ({name}); its log has the details.",
-                    name=name,
-                )
+                message=t("Goalwright has a bug ({name}); its log has the details.", name=name)
             ) from None
 
     return handle
@@ -412,14 +407,26 @@ def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
     )
 
 
-class _Protocol(DocumentProtocol):
-    """pygls' protocol, whose ``exit`` ends the connection and not the daemon.
+class _Protocol(LanguageServerProtocol):
+    """pygls' protocol, with handlers of our own in the place of some of pygls'."""
 
-    LSP and pygls (https://github.com/openlawlibrary/pygls/issues/118) end the process, because it has one client.
-    """
+    def _register_builtin_features(self) -> None:
+        super()._register_builtin_features()
+        for method in _OURS:
+            del cast("dict[str, Any]", self.fm.builtin_features)[method]  # pyright: ignore[reportUnknownMemberType]  # pygls'
 
-    hang_up: Callable[[], None]
-    execute: Callable[[Any], Any]
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """Structure a message; an answer that does not fit becomes an error for its caller, who would wait forever
+        otherwise."""
+        try:
+            return super().structure_message(data)
+        except Exception as error:
+            if "id" not in data or "method" in data:
+                raise
+            found = types.ResponseError(
+                types.ErrorCodes.InvalidParams, f"the answer does not fit the protocol ({error})"
+            )
+            return types.ResponseErrorMessage(id=data["id"], error=found)
 
     # pygls has ``lru_cache`` on these two methods, which keeps hundreds of ended connections alive:
     # https://docs.python.org/3/faq/programming.html#how-do-i-cache-method-calls
@@ -435,19 +442,6 @@ class _Protocol(DocumentProtocol):
     ) -> type[Any] | None:
         """Return the type of a method's answer, if LSP has the method."""
         return types.METHOD_TO_TYPES.get(method, (None, None))[1]
-
-    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
-    async def lsp_workspace__execute_command(  # pyright: ignore[reportIncompatibleMethodOverride]  # pygls takes any handler
-        self, params: types.ExecuteCommandParams
-    ) -> Any:
-        """Instead of pygls' own, which hides the request's progress token and cannot be canceled."""
-        return await self.execute(params)
-
-    @lsp_method(types.EXIT)
-    def lsp_exit(self, *args: object) -> Generator[Any, Any, None]:
-        """Handle the client's exit."""
-        self.hang_up()
-        yield from ()
 
 
 @functools.cache

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport, Trial
 from lsp_bridge.cli.doctor.versions import version_of
-from lsp_bridge.language_client.pool.roots import Roots
-from lsp_bridge.language_client.specs import (
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.discovery import (
     DiscoveryResult,
-    FoundServer,
-    ServerSpec,
+    ignored_programs,
     look_up,
+    root_of,
     safe_environment,
 )
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language_client.specs.discovery import ignored_programs
+from lsp_bridge.language_client.specs.server_spec import Project
 from tools.localization import t
 from tools.search import ripgrep
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from lsp_bridge.language_client.pool.server_choice import ServerChoice
+    from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
 
 _AT_ONCE = 3
 """Programs that are asked for their version at the same time."""
@@ -79,14 +79,13 @@ async def examine(
     wanted = {spec.name: spec for spec in choice.specs}
     every = {spec.name: spec for spec in DEFAULT_SPECS} | wanted
     files, cut = await find_files(workspace, list(every.values()))
-    roots = Roots(workspace)
     limit = asyncio.Semaphore(_AT_ONCE)
     found: dict[str, DiscoveryResult] = {}
     jobs: dict[str, Coroutine[Any, Any, ServerCheck]] = {}
     for name, spec in every.items():
         if name not in files:
             continue
-        root = _main_root(roots, spec, files[name])
+        project = Project(workspace, _main_root(workspace, spec, files[name]), choice.trusted)
         if name not in wanted:
             text = (
                 t("disabled by the setting language_servers")
@@ -95,26 +94,19 @@ async def examine(
             )
             jobs[name] = _known(ServerReport(name, "disabled", text=text))
             continue
-        seen = found[name] = look_up(
-            spec,
-            workspace,
-            root=root,
-            search_path=environment.get("PATH", ""),
-            own_bin=own_bin,
-            trusted=choice.trusted,
-        )
+        seen = found[name] = look_up(spec, project, search_path=environment.get("PATH", ""), own_bin=own_bin)
         others = (found[other].found for other in spec.yields_to if other in found)
         if instead := next(filter(None, others), None):
             if seen.found is not None:  # else it is not needed
                 text = t("not needed with {found}", found=instead.name)
                 jobs[name] = _known(ServerReport(name, "unneeded", seen.found.argv[0], text=text))
             continue
-        env = safe_environment(environment, workspace, root, trusted=choice.trusted)
-        jobs[name] = _examine(spec, workspace, root, seen, env, choice.trusted, limit)
+        env = safe_environment(environment, project)
+        jobs[name] = _examine(spec, project, seen, env, limit)
     checks = dict(zip(jobs, await asyncio.gather(*jobs.values()), strict=True))
     reports = {name: check.report for name, check in checks.items()}
     if start:
-        env = safe_environment(environment, workspace, trusted=choice.trusted)
+        env = safe_environment(environment, Project(workspace, trusted=choice.trusted))
         trials = await _trials([check for check in checks.values() if check.report.state == "found"], env)
         reports |= {name: replace(reports[name], trial=trial) for name, trial in trials.items()}
     return _by_language(every, reports, files), cut
@@ -150,14 +142,12 @@ async def _trials(checks: Sequence[ServerCheck], environment: Mapping[str, str])
 
 async def _examine(
     spec: ServerSpec,
-    workspace: Path,
-    root: Path,
+    project: Project,
     seen: DiscoveryResult,
     environment: Mapping[str, str],
-    trusted: bool,
     limit: asyncio.Semaphore,
 ) -> ServerCheck:
-    ignored = () if trusted else tuple(map(str, ignored_programs(spec, workspace, root)))
+    ignored = () if project.trusted else tuple(map(str, ignored_programs(spec, project)))
     if seen.found is None:
         install, state = spec.install, "missing"
         # For a server of the user's own no installation command is known.
@@ -177,10 +167,10 @@ async def _examine(
     return ServerCheck(report, seen.found, spec)
 
 
-def _main_root(roots: Roots, spec: ServerSpec, paths: Sequence[Path]) -> Path:
+def _main_root(workspace: Path, spec: ServerSpec, paths: Sequence[Path]) -> Path:
     """Return the project with most of the files: a repository may have many, and they rarely differ in their
     servers."""
-    counted = Counter(roots.root_of(path, spec.roots) for path in paths[:2000])
+    counted = Counter(root_of(path, workspace, spec.roots) for path in paths[:2000])
     return counted.most_common(1)[0][0]
 
 

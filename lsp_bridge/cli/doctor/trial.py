@@ -16,7 +16,7 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lsp_bridge.language_client.specs import FoundServer, ServerSpec
+    from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
 
 COLD_S = 30.0
 """Seconds for its start and first answer, and again for its end."""
@@ -63,7 +63,7 @@ async def _judge(server: LanguageServer, path: Path, sample: Sample, begun: floa
     changed = loop.time()
     path.write_text(sample.wrong, "utf-8")
     version = server.sync(path, sample.wrong)
-    server.saved(path)
+    server.documents.saved(path)
     if not await server.answered({path: version}, changed + WARM_S):
         return Trial(answered=False, saw_error=False, cold_s=cold, text=t("it did not answer for a change"))
     warm = loop.time() - changed

@@ -17,7 +17,7 @@ from tools.process.programs import run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lsp_bridge.language_client.specs import Command
+    from lsp_bridge.language_client.specs.server_spec import Command
 
 TIMEOUT_S = 10.0
 _NUMBER = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")

@@ -129,6 +129,11 @@ class ServerError(Exception):
         self.code = code
         self.data = data
 
+    @property
+    def ask_again(self) -> bool:
+        """The server was busy with something newer (LSP's ServerCancelled and ContentModified)."""
+        return self.code in (-32802, -32801) and mapping(self.data).get("retriggerRequest") is not False
+
     @classmethod
     def from_wire(cls, error: object) -> ServerError:
         """Make an error from the ``error`` member of a response, which may be anything."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,9 @@ from tools.json_access import array, mapping
 from tools.language_ports import CurrentProblems, Problem, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lsp_bridge.language_client.diagnostics.sources import Read
     from lsp_bridge.language_client.diagnostics.verdict import Raw
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -29,8 +31,6 @@ _AT_ONCE = 30
 _WORTH_A_WORKSPACE_PULL = 8
 _PATIENCE = 2.5
 """How many times as long as for the answer to an edit a server has for many files."""
-
-Read = Callable[[Path], Awaitable[str | None]]
 
 
 @dataclass(slots=True)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from lsp_bridge.language_client.server.language_server import LanguageServer
 
+_log = logging.getLogger("goalwright.lsp_client")
+
 _BASELINE_SHARE = 0.6
 """Part of the deadline that may go into waiting for the baseline; the rest is for the answer itself."""
 _BASELINE_PATIENCE_S = 30.0
@@ -44,19 +46,12 @@ _MAX_OTHERS = 500
 class ServerSource(Source):
     """The language servers of a workspace."""
 
-    def __init__(
-        self,
-        servers: LanguageServers,
-        *,
-        text_of: TextOf = no_buffers,
-        logger: logging.Logger | None = None,
-    ) -> None:
+    def __init__(self, servers: LanguageServers, *, text_of: TextOf = no_buffers) -> None:
         """``text_of``: the unsaved text of a file in an editor."""
         self.servers = servers
         self.read = lambda path: read_source(path, text_of)
         self._text_of = text_of
-        self._log = logger or logging.getLogger("goalwright.lsp_client")
-        self._background = Background("telling language servers", level=logging.ERROR, logger=self._log)
+        self._background = Background("telling language servers", level=logging.ERROR, logger=_log)
         self._watches: weakref.WeakSet[ServerWatch] = weakref.WeakSet()
         self._missed: set[Path] = set()
         """Files that changed while a change of ours was under way: the servers are notified when it is over."""
@@ -96,18 +91,18 @@ class ServerSource(Source):
                 unsaved and server.spec.language_of(path) is not None
             )
             if not buffer and text is None:
-                server.close_document(path)
+                server.documents.close(path)
             # Do not wait: a starting server opens files when it is asked about them.
             elif text is not None and shown and server.is_ready and not self.held(path):
                 server.sync(path, text)
             if not buffer:
-                server.watched(path, "update" if text is not None else "delete")
+                server.documents.watched(path, "update" if text is not None else "delete")
 
     async def current(self, paths: Sequence[Path], least: Severity) -> CurrentProblems:
         try:
             return await survey(self.servers, self.read, paths, least)
         except Exception:  # nothing is known, which differs from "nothing found"
-            self._log.exception("diagnostics failed")
+            _log.exception("diagnostics failed")
             return CurrentProblems((), (), tuple(server.name for server in self.servers.alive()))
 
     async def close(self) -> None:
@@ -330,13 +325,13 @@ class ServerObserver(Observer):
         server, versions = self._server, dict[Path, int]()
         for path, text in files.items():
             if text is None:
-                server.close_document(path)
-                server.watched(path, "update" if path.exists() else "delete")
+                server.documents.close(path)
+                server.documents.watched(path, "update" if path.exists() else "delete")
                 continue
             # Announce a created file first, because servers then check files that import it again.
-            server.watched(path, "create" if self._before[path] is None else "update")
+            server.documents.watched(path, "create" if self._before[path] is None else "update")
             versions[path] = server.sync(path, text)
-            server.saved(path)
+            server.documents.saved(path)
         return versions
 
     async def _look_for_importers(

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Hashable, Mapping, Sequence
     from pathlib import Path
 
+log = logging.getLogger("goalwright.diagnostics")
+
 _OTHERS_S = 15.0
 """How long other files are watched for what a change has broken there."""
 _KEPT_S = 600.0
@@ -107,15 +109,13 @@ class DiagnosticsService:
         sources: Sequence[Source],
         *,
         least: Severity = "warning",
-        logger: logging.Logger | None = None,
     ) -> None:
         """``least``: the mildest problems that are reported."""
         self.sources = sources
         self.read = sources[-1].read
         self._workspace = workspace
         self._least: Severity = least
-        self.log = logger or logging.getLogger("goalwright.diagnostics")
-        self._background = Background("finding out about problems", level=logging.ERROR, logger=self.log)
+        self._background = Background("finding out about problems", level=logging.ERROR, logger=log)
         self._warming: set[Path] = set()
         self._runs: weakref.WeakSet[ServiceRun] = weakref.WeakSet()
         self._seen: list[_CheckedChange] = []
@@ -154,7 +154,7 @@ class DiagnosticsService:
         try:
             return await self._overdue(set(paths))
         except Exception:  # the caller's work has finished
-            self.log.exception("late diagnostics failed")
+            log.exception("late diagnostics failed")
             return None
 
     async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
@@ -164,7 +164,7 @@ class DiagnosticsService:
             try:
                 found.append(await source.current(rest, least) if rest else CurrentProblems(()))
             except Exception:  # the port never raises
-                self.log.exception("the problems that there are now could not be read")
+                log.exception("the problems that there are now could not be read")
         problems = [problem for part in reversed(found) for problem in part.problems]
         return CurrentProblems(
             await asyncio.to_thread(lambda: in_order(without_duplicates(problems))),
@@ -196,7 +196,7 @@ class DiagnosticsService:
             try:
                 await source.changed(path, buffer=buffer)
             except Exception:  # a tool must not fail because of its diagnostics
-                self.log.exception("%s was changed, and not everybody could be told", path)
+                log.exception("%s was changed, and not everybody could be told", path)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -272,7 +272,7 @@ class DiagnosticsService:
             heard = await observer.ask(after, started)
             return await self._judge_all(run, observer, heard)
         except Exception:
-            self.log.exception("the answer of %s could not be judged", observer.name)
+            log.exception("the answer of %s could not be judged", observer.name)
             return _ObserverFindings()
 
     async def _judge_all(
@@ -373,7 +373,7 @@ class DiagnosticsService:
             try:
                 found, spoke = await self._look_again(seen, fresh, now)
             except Exception:  # a failing observer must not affect the others
-                self.log.exception("the late answer of %s could not be judged", seen.observer.name)
+                log.exception("the late answer of %s could not be judged", seen.observer.name)
                 found, spoke = [], False
             problems += found
             if found or spoke:
@@ -455,7 +455,7 @@ class ServiceRun:
             try:
                 covered = await watch.extend(rest)
             except Exception:  # the write that follows must not fail because of its diagnostics
-                self._service.log.exception("the diagnostics before a change could not be prepared")
+                log.exception("the diagnostics before a change could not be prepared")
                 continue
             rest = {path: text for path, text in rest.items() if path not in covered}
 
@@ -463,7 +463,7 @@ class ServiceRun:
         try:
             return await self._service.report(self)
         except Exception:  # the port never raises: the edit has been applied in any case
-            self._service.log.exception("diagnostics failed")
+            log.exception("diagnostics failed")
             return DiagnosticsReport("no_fresh_answer")
         finally:
             self.drop()

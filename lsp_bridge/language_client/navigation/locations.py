@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, PositionEncoding, TextIndex
+from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex, load
 from tools.language_ports import CodePlace, CodeSymbol
 from tools.text.truncate import head
 
@@ -34,16 +34,6 @@ def real_paths(files: Iterable[str]) -> dict[str, Path]:
         except (OSError, ValueError):
             continue
     return found
-
-
-def load(path: Path) -> str | None:
-    """Return the text of a file on disk as servers read it; None: no file, unreadable or too large."""
-    try:
-        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
-            return None
-        return path.read_bytes().decode("utf-8", errors="replace").removeprefix("\ufeff")
-    except (OSError, ValueError):
-        return None
 
 
 class Texts:

@@ -25,7 +25,7 @@ from lsp_bridge.language_client.navigation.workspace_edit import (
     check_moves,
     read_edit,
 )
-from lsp_bridge.language_client.text.positions import TextIndex, TextOf, no_buffers, read_source
+from lsp_bridge.language_client.text.positions import TextIndex, TextOf, load, no_buffers, read_source
 from tools.json_access import mapping
 from tools.language_ports import (
     CodePlace,
@@ -332,7 +332,7 @@ def _carry_out(
         path = real[file]
         before = known.get(path)
         if before is None:
-            before = locations.load(path)
+            before = load(path)
         if before is None:
             raise BadEditError(f"it changes {path}, which is no file that can be read")
         after = apply_edits(before, made.edits, encoding)

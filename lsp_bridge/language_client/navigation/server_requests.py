@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
@@ -12,7 +12,7 @@ from tools.language_ports import NO_SERVER, ToolError
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# LSP's ServerCancelled and ContentModified: ask again; and JSON-RPC's MethodNotFoundError.
-_ASK_AGAIN = (-32802, -32801)
 _NOT_FOUND = -32601
+"""JSON-RPC's MethodNotFoundError."""
 _ASK_AGAIN_TIMES = 20
 
 
@@ -72,23 +71,6 @@ class _ServerReply(Generic[T]):
     refused: str = ""
 
 
-@dataclass(slots=True)
-class _Failures:
-    silent: list[str] = field(default_factory=list[str])
-    unable: list[str] = field(default_factory=list[str])
-    refused: list[str] = field(default_factory=list[str])
-
-    def add(self, said: _ServerReply[Any]) -> None:
-        self.silent += filter(None, [said.silent])
-        self.unable += filter(None, [said.unable])
-        self.refused += filter(None, [said.refused])
-
-
-def supports(server: LanguageServer, provider: str) -> bool:
-    """Return whether a server that is ready announced a capability (``true`` or an object, also an empty one)."""
-    return server.capabilities.get(provider) not in (None, False)
-
-
 class Asking:
     """Asks the language servers of a workspace."""
 
@@ -110,16 +92,17 @@ class Asking:
                 )
             raise ToolError(NO_SERVER.format(name=path.name))
         begun = asyncio.get_running_loop().time()
-        failures, nothing = _Failures(list(lookup.resting)), list[FirstAnswer[T]]()
+        replies = [_ServerReply[T](silent=name) for name in lookup.resting]
+        nothing: list[FirstAnswer[T]] = []
         # In parallel, so that a silent server does not use up the time of another one.
         asked = [asyncio.create_task(self._one(server, question, begun)) for server in lookup.servers]
         try:
             for server, task in zip(lookup.servers, asked, strict=True):
                 said = await task
-                failures.add(said)
+                replies.append(said)
                 if said.value is None:
                     continue
-                answer = FirstAnswer(said.value[0], server.name, tuple(failures.silent))
+                answer = FirstAnswer(said.value[0], server.name, _silent(replies))
                 if not question.empty(answer.value):
                     return answer
                 nothing.append(answer)
@@ -128,23 +111,21 @@ class Asking:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
         if nothing:
-            return FirstAnswer(nothing[0].value, nothing[0].server, tuple(failures.silent))
-        raise ToolError(self._explain(question.what, failures))
+            return FirstAnswer(nothing[0].value, nothing[0].server, _silent(replies))
+        raise ToolError(_explain(question.what, replies))
 
     async def every(self, question: ServerQuestion[T]) -> list[FirstAnswer[T]]:
         """Ask all servers that run and can; empty when none does. Raises ToolError when those that can fail."""
-        begun, failures = asyncio.get_running_loop().time(), _Failures()
+        begun = asyncio.get_running_loop().time()
         running = list(self._servers.alive())
         said = await asyncio.gather(*(self._one(server, question, begun) for server in running))
-        for one in said:
-            failures.add(one)
         found = [
-            FirstAnswer(one.value[0], server.name, tuple(failures.silent))
+            FirstAnswer(one.value[0], server.name, _silent(said))
             for server, one in zip(running, said, strict=True)
             if one.value is not None
         ]
         if not found and running:
-            raise ToolError(self._explain(question.what, failures))
+            raise ToolError(_explain(question.what, said))
         return found
 
     async def _one(
@@ -155,7 +136,7 @@ class Asking:
         until = begun + (self._timing.cold_s if cold else self._timing.warm_s)
         if not await server.ready(until):
             return _ServerReply(silent=_named(server))
-        if not supports(server, question.provider):
+        if server.capabilities.get(question.provider) in (None, False):  # an empty object is support
             return _ServerReply(unable=server.name)
         try:
             value = await question.ask(server, max(0.0, until - now()))
@@ -188,23 +169,28 @@ class Asking:
             try:
                 return await server.request(method, params, max(0.0, until - loop.time()))
             except ServerError as error:
-                if error.code not in _ASK_AGAIN or attempt + 1 == _ASK_AGAIN_TIMES:
+                if not error.ask_again or attempt + 1 == _ASK_AGAIN_TIMES:
                     raise
             await asyncio.sleep(min(self._timing.again_s, max(0.0, until - loop.time())))
             if loop.time() >= until:
                 raise TimeoutError
         raise TimeoutError
 
-    def _explain(self, what: str, failures: _Failures) -> str:
-        if failures.refused:
-            return f"The language server returned an error: {'; '.join(failures.refused)}"
-        if failures.silent:
-            names = ", ".join(failures.silent)
-            return (
-                f"{names} did not answer in time; it may still be indexing the project. The result is "
-                "unknown, not empty. Ask again later, or use grep."
-            )
-        return f"{', '.join(failures.unable)} does not support {what}. Use grep and read instead."
+
+def _silent(replies: Sequence[_ServerReply[Any]]) -> tuple[str, ...]:
+    return tuple(one.silent for one in replies if one.silent)
+
+
+def _explain(what: str, replies: Sequence[_ServerReply[Any]]) -> str:
+    if refused := "; ".join(one.refused for one in replies if one.refused):
+        return f"The language server returned an error: {refused}"
+    if names := ", ".join(_silent(replies)):
+        return (
+            f"{names} did not answer in time; it may still be indexing the project. The result is "
+            "unknown, not empty. Ask again later, or use grep."
+        )
+    unable = ", ".join(one.unable for one in replies if one.unable)
+    return f"{unable} does not support {what}. Use grep and read instead."
 
 
 def _named(server: LanguageServer) -> str:

@@ -10,13 +10,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.pool.roots import Roots
 from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
-from lsp_bridge.language_client.pool.slots import ServerLimit, ServerStatus, Slot
+from lsp_bridge.language_client.pool.slots import ServerLimit, Slot
 from lsp_bridge.language_client.pool.usage import UsageLimits, usage_of
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs import ServerSpec, find_server, safe_environment
+from lsp_bridge.language_client.specs.discovery import look_up, root_of, safe_environment
+from lsp_bridge.language_client.specs.server_spec import Project
 from tools.process.background import Background
 from tools.process.environment import scrubbed_environment
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from lsp_bridge.language_client.specs.server_spec import ServerSpec
     from tools.language_ports import Severity
 
 _LOOK_AGAIN_S = 30.0
 """How long "not installed" is remembered."""
 _TICK_S = 15.0
 """Seconds between two checks for idle and too costly servers."""
-_MAX_SLOTS = 200
-_UNUSED = "nobody needed it"
+_log = logging.getLogger("goalwright.lsp_client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,6 @@ class LanguageServers:
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        logger: logging.Logger | None = None,
         origin: Path | None = None,
         room: ServerLimit | None = None,
     ) -> None:
@@ -78,7 +77,6 @@ class LanguageServers:
         given = ServerChoice(specs=tuple(specs), timing=timing or Timing(), least_severity=least_severity)
         self._choose = choose or (lambda: given)
         self._choice: ServerChoice | None = None
-        self._roots = Roots(workspace)
         self._slots: dict[tuple[int, Path], Slot] = {}
         """By the spec's place in the choice, and the project's root."""
         self._idle_stop_s = idle_stop_s
@@ -89,7 +87,6 @@ class LanguageServers:
         self._environment = scrubbed_environment(os.environ if environment is None else environment)
         self._clock = clock
         self._sleep = sleep
-        self._log = logger or logging.getLogger("goalwright.lsp_client")
         self._ticking: asyncio.Task[None] | None = None
         self._ending = Background("stopping a language server")
         self._closed = False
@@ -107,7 +104,8 @@ class LanguageServers:
             for number, spec in enumerate(choice.specs):
                 if spec.language_of(path) is None or present.intersection(spec.yields_to):
                     continue
-                slot = self._slot(number, spec, self._roots.root_of(path, spec.roots))
+                root = root_of(path, self.workspace, spec.roots)
+                slot = self._slots.setdefault((number, root), Slot(spec, root))
                 server = self._use(slot, choice)
                 if slot.found is not None:
                     present.add(spec.name)
@@ -127,20 +125,15 @@ class LanguageServers:
         return (slot for slot in self._slots.values() if slot.server is not None)
 
     def running(self) -> list[tuple[str, int]]:
-        """Return name and process id of each running server, for display."""
+        """Return name and process id of each running server."""
         return [(server.name, server.pid) for server in self.alive() if server.pid is not None]
-
-    def status(self) -> list[ServerStatus]:
-        """Return the status of each server that runs or ran, for display. Starts nothing."""
-        now = self._clock()
-        states = (slot.status(now) for slot in self._slots.values())
-        return [state for state in states if state is not None]
 
     async def stop_idle(self) -> None:
         """Stop the servers that have been unused for the configured time."""
         now = self._clock()
         idle = [slot for slot in self._slots.values() if now - slot.used_at >= self._idle_stop_s]
-        await asyncio.gather(*(task for slot in idle if (task := self._stop(slot, _UNUSED)) is not None))
+        ending = (self._stop(slot, "nobody needed it") for slot in idle)
+        await asyncio.gather(*(task for task in ending if task is not None))
 
     async def tick(self) -> None:
         """Run the periodic checks: stop servers that are idle, need too much memory, or spin, and all servers when the
@@ -150,7 +143,7 @@ class LanguageServers:
         await self.stop_idle()
         watched = {
             slot.server.pid: slot
-            for slot in self._slots.values()
+            for slot in self._in_use()
             if slot.server is not None and not slot.server.gone and slot.server.pid is not None
         }
         usage = await asyncio.to_thread(usage_of, list(watched))
@@ -185,16 +178,6 @@ class LanguageServers:
             self._choice = choice
         return choice
 
-    def _slot(self, number: int, spec: ServerSpec, root: Path) -> Slot:
-        slot = self._slots.get((number, root))
-        if slot is None:
-            if len(self._slots) >= _MAX_SLOTS:
-                unused = [key for key, slot in self._slots.items() if slot.server is None]
-                for key in sorted(unused, key=lambda key: self._slots[key].used_at)[: _MAX_SLOTS // 2]:
-                    del self._slots[key]
-            slot = self._slots[number, root] = Slot(spec, root)
-        return slot
-
     def _use(self, slot: Slot, choice: ServerChoice) -> LanguageServer | None:
         now = self._clock()
         slot.used_at = now
@@ -203,16 +186,10 @@ class LanguageServers:
             now = self._clock()
         if slot.server is not None:
             return slot.server
+        project = Project(self.workspace, slot.root, choice.trusted, self._origin)
         if slot.looked_at is None or (slot.found is None and now - slot.looked_at >= _LOOK_AGAIN_S):
             slot.looked_at = now
-            slot.found = find_server(
-                slot.spec,
-                self.workspace,
-                root=slot.root,
-                search_path=self._environment.get("PATH", ""),
-                trusted=choice.trusted,
-                origin=self._origin,
-            )
+            slot.found = look_up(slot.spec, project, search_path=self._environment.get("PATH", "")).found
         if slot.found is None or now < slot.rest_until:
             return None
         self._room.make(now)
@@ -220,12 +197,9 @@ class LanguageServers:
             slot.spec,
             slot.found,
             slot.root,
-            safe_environment(
-                self._environment, self.workspace, slot.root, trusted=choice.trusted, origin=self._origin
-            ),
+            safe_environment(self._environment, project),
             timing=choice.timing,
             least_severity=choice.least_severity,
-            logger=self._log,
         )
         slot.started(server, now)
         server.start()
@@ -237,17 +211,17 @@ class LanguageServers:
         server, now = slot.server, self._clock()
         if server is None:
             return None
+        slot.server = None
         if crash:
-            slot.crashed(reason, now)
+            slot.crashed(now)
             if not server.gone:  # otherwise it has been logged
-                self._log.warning("language server %s is restarted: it %s", server.name, reason)
+                _log.warning("language server %s is restarted: it %s", server.name, reason)
             if slot.given_up:
-                self._log.error(
+                _log.error(
                     "language server %s ended %d times: not restarted for now", server.name, slot.crashes
                 )
         else:
-            slot.ended(reason, now)
-            self._log.info("language server %s was stopped: %s", server.name, reason)
+            _log.info("language server %s was stopped: %s", server.name, reason)
         # Also after a crash: the process has ended, but its tasks and perhaps its children have not.
         return self._ending.start(server.stop())
 
@@ -257,4 +231,4 @@ class LanguageServers:
             try:
                 await self.tick()
             except Exception:  # nothing waits for this, and servers must be watched in any case
-                self._log.exception("language servers could not be looked at")
+                _log.exception("language servers could not be looked at")

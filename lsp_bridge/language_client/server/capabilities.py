@@ -10,7 +10,7 @@ from lsp_bridge.language_client.text.positions import OFFERED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lsp_bridge.language_client.specs import JsonObject
+    from lsp_bridge.language_client.specs.server_spec import JsonObject
 
 
 def initialize_params(
@@ -35,41 +35,10 @@ def initialize_params(
 
 
 def _capabilities(announce_pull: bool, announce_push: bool) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "synchronization": {"dynamicRegistration": True, "didSave": True},
-        "publishDiagnostics": {
-            "versionSupport": True,
-            "relatedInformation": False,
-            "tagSupport": {"valueSet": [1, 2]},
-            "codeDescriptionSupport": False,
-            "dataSupport": False,
-        },
-    }
-    if not announce_push:
-        del document["publishDiagnostics"]
-    if announce_pull:
-        document["diagnostic"] = {"dynamicRegistration": True, "relatedDocumentSupport": True}
-    more_of_documents, more_of_workspace = navigation_capabilities()
-    return {
-        "workspace": {
-            "workspaceFolders": True,
-            "configuration": True,
-            "didChangeConfiguration": {"dynamicRegistration": True},
-            "didChangeWatchedFiles": {"dynamicRegistration": True, "relativePatternSupport": True},
-            "diagnostics": {"refreshSupport": announce_pull},
-            **more_of_workspace,
-        },
-        "textDocument": {**document, **more_of_documents},
-        "window": {"workDoneProgress": True},
-        "general": {"positionEncodings": list(OFFERED)},
-    }
-
-
-def navigation_capabilities() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return additions to the capabilities ``textDocument`` and ``workspace``. Only real features are announced."""
     link = {"linkSupport": True}
     kinds = {"valueSet": list(range(1, 27))}
     document: dict[str, Any] = {
+        "synchronization": {"dynamicRegistration": True, "didSave": True},
         "definition": link,
         "declaration": link,
         "typeDefinition": link,
@@ -79,14 +48,33 @@ def navigation_capabilities() -> tuple[dict[str, Any], dict[str, Any]]:
         "documentSymbol": {"hierarchicalDocumentSymbolSupport": True, "symbolKind": kinds},
         "rename": {"prepareSupport": True, "prepareSupportDefaultBehavior": 1},
     }
-    workspace: dict[str, Any] = {
-        "symbol": {"symbolKind": kinds},
-        "workspaceEdit": {
-            "documentChanges": True,
-            "resourceOperations": ["rename"],
-            "failureHandling": "abort",
-            # Single edits need no confirmation, because the user sees all of them.
-            "changeAnnotationSupport": {"groupsOnLabel": False},
+    if announce_push:
+        document["publishDiagnostics"] = {
+            "versionSupport": True,
+            "relatedInformation": False,
+            "tagSupport": {"valueSet": [1, 2]},
+            "codeDescriptionSupport": False,
+            "dataSupport": False,
+        }
+    if announce_pull:
+        document["diagnostic"] = {"dynamicRegistration": True, "relatedDocumentSupport": True}
+    return {
+        "workspace": {
+            "workspaceFolders": True,
+            "configuration": True,
+            "didChangeConfiguration": {"dynamicRegistration": True},
+            "didChangeWatchedFiles": {"dynamicRegistration": True, "relativePatternSupport": True},
+            "diagnostics": {"refreshSupport": announce_pull},
+            "symbol": {"symbolKind": kinds},
+            "workspaceEdit": {
+                "documentChanges": True,
+                "resourceOperations": ["rename"],
+                "failureHandling": "abort",
+                # Single edits need no confirmation, because the user sees all of them.
+                "changeAnnotationSupport": {"groupsOnLabel": False},
+            },
         },
+        "textDocument": document,
+        "window": {"workDoneProgress": True},
+        "general": {"positionEncodings": list(OFFERED)},
     }
-    return document, workspace

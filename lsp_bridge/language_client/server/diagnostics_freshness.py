@@ -207,15 +207,6 @@ class DiagnosticsTracker:
             return None
         return document.sent_at + self.settling.doubtful_s
 
-    def peculiar(self) -> str:
-        """Describe anomalies of the server's answers, for users."""
-        found = (
-            f"left the last {self.unanswered} changes unanswered" if self.unanswered > 1 else "",
-            "says something only about saved files" if self.needs_save else "",
-            "uses its own version numbers, so its answers are waited out" if self._counts_itself else "",
-        )
-        return "; ".join(filter(None, found))
-
     def has_pulled(self, path: Path, *, surely: bool = False) -> bool:
         """Return whether there is a pulled answer about the newest text of ``path``; ``surely``: not one that came
         perhaps too early."""

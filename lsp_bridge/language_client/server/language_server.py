@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
-from lsp_bridge.language_client.connection.server_log import ServerLog
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Timing, Wakeup
 from lsp_bridge.language_client.server.opened_files import Documents
@@ -27,25 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping
 
     from lsp_bridge.language_client.connection.rpc_client import RpcClient
-    from lsp_bridge.language_client.specs import FoundServer, ServerSpec
+    from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
     from tools.language_ports import Severity
-    from tools.tool import ChangeKind
+
+_log = logging.getLogger("goalwright.lsp_client")
 
 _MAX_LOOK_AROUND = 8
 """How many open documents, latest used first, are checked again after another one changed."""
-
-
-@dataclass(slots=True)
-class _Life:
-    """How far a server is between its start and its end."""
-
-    starting: asyncio.Task[None] | None = None
-    ready: bool = False
-    """It has answered ``initialize``."""
-    stopping: asyncio.Task[None] | None = None
-    """We end it."""
-    gone: str | None = None
-    """Why it has ended."""
 
 
 class LanguageServer:
@@ -64,14 +50,12 @@ class LanguageServer:
         *,
         timing: Timing | None = None,
         least_severity: Severity = "error",
-        logger: logging.Logger | None = None,
     ) -> None:
         """``root``: the project's folder, absolute and resolved."""
         self.spec = spec
         self.name = found.name
         self.root = root
         self.timing = timing or Timing()
-        self.log = ServerLog()
         self._progress = ServerWork(
             lambda: asyncio.get_running_loop().time(), stalled_s=self.timing.stalled_s
         )
@@ -81,15 +65,20 @@ class LanguageServer:
         self._found = found
         self._environment = environment
         self._least_severity: Severity = least_severity
-        self._log = logger or logging.getLogger("goalwright.lsp_client")
         self._client: RpcClient | None = None
-        self._capabilities: Mapping[str, Any] = {}
-        self._life = _Life()
+        self.capabilities: Mapping[str, Any] = {}
+        """Those of its answer to ``initialize``; empty until it is ready. Any: JSON of a server."""
+        self._starting: asyncio.Task[None] | None = None
+        self._initialized = False
+        """It has answered ``initialize``."""
+        self._stopping: asyncio.Task[None] | None = None
+        self.gone_because = ""
+        """Why it has ended, for people; empty while it runs."""
         self._background = Background("work beside a language server")
         self._wakeup = Wakeup()
         self._awaited: Counter[Path] = Counter()
         self._registrations = Registrations(root, found.setup.settings, allow_pull=spec.announce_pull)
-        self._documents = Documents(self.answers, self._registrations, spec, self._notify)
+        self.documents = Documents(self.answers, self._registrations, spec, self._notify)
         self._pulls = Pulls(
             spec.pull_through(self.request) if spec.pull_through is not None else self.request,
             self.answers,
@@ -105,27 +94,17 @@ class LanguageServer:
     @property
     def gone(self) -> bool:
         """It has ended, crashed or could not be started."""
-        return self._life.gone is not None
-
-    @property
-    def gone_because(self) -> str:
-        """Why it has ended, for people; empty while it runs."""
-        return self._life.gone or ""
+        return bool(self.gone_because)
 
     @property
     def is_ready(self) -> bool:
         """Whether it can receive documents."""
-        return self._life.ready and not self.gone
+        return self._initialized and not self.gone
 
     @property
     def busy(self) -> str | None:
         """The work that it reports, e.g. ``Indexing 40 %``; None: none."""
         return self._progress.busy if not self.gone else None
-
-    @property
-    def peculiar(self) -> str:
-        """Anomalies of its answers, for users who wonder why it is slow or silent; mostly empty."""
-        return self.answers.peculiar()
 
     @property
     def pid(self) -> int | None:
@@ -135,21 +114,21 @@ class LanguageServer:
 
     def start(self) -> None:
         """Start the process in the background."""
-        if self._life.starting is None:
-            self._life.starting = asyncio.create_task(self._start())
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
 
     async def ready(self, until: float) -> bool:
         """Wait until it can receive documents, or until the loop's clock shows ``until``."""
-        while not self._life.ready and not self.gone:
+        while not self._initialized and not self.gone:
             if not await self._wakeup.heard(until):
                 return False
-        return self._life.ready and not self.gone
+        return self.is_ready
 
     async def stop(self) -> None:
         """Shut it down: politely, then by force. Returns when none of its processes runs any more. Never raises."""
-        if self._life.stopping is None:
-            self._life.stopping = asyncio.create_task(self._stop())
-        await asyncio.shield(self._life.stopping)
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stopping)
 
     def deadline_s(self) -> float:
         """Return how long to wait for its answer to a change."""
@@ -177,29 +156,29 @@ class LanguageServer:
         except Exception as error:  # whatever the error, waiting callers must learn of it
             self._on_closed(f"could not be started: {error or type(error).__name__}")
             return
-        self._capabilities = mapping(mapping(result).get("capabilities"))
+        self.capabilities = mapping(mapping(result).get("capabilities"))
         own_way = {"diagnosticProvider": {"interFileDependencies": True}} if self.spec.pull_through else {}
-        self._registrations.initialized({**self._capabilities, **own_way})
-        self._documents.encoding = chosen(self._capabilities)
+        self._registrations.initialized({**self.capabilities, **own_way})
+        self.documents.encoding = chosen(self.capabilities)
         client.notify("initialized", {})
         client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})
-        self._life.ready = True
+        self._initialized = True
         self._wakeup.wake()
 
     async def _stop(self) -> None:
-        if self._life.starting is not None:
-            self._life.starting.cancel()
-            await asyncio.wait({self._life.starting})
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
         client, timing = self._client, self.timing
         exit_s = 0.0
-        if client is not None and self._life.ready and not self.gone:
+        if client is not None and self._initialized and not self.gone:
             try:
                 await client.request("shutdown", None, timing.shutdown_s)
                 client.notify("exit", {})
                 exit_s = timing.shutdown_s
             except (ServerError, ServerGoneError, TimeoutError):
                 pass  # it is ended by force then
-        self._life.gone = self._life.gone or "stopped"
+        self.gone_because = self.gone_because or "stopped"
         self._wakeup.wake()
         if client is not None:
             await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
@@ -207,11 +186,11 @@ class LanguageServer:
 
     def _on_closed(self, reason: str) -> None:
         """Handle the end of the connection: wake callers that wait for an answer."""
-        if self._life.gone is None:
-            self._life.gone = reason
-            if self._life.stopping is None:
+        if not self.gone:
+            self.gone_because = reason
+            if self._stopping is None:
                 tail = self._client.stderr_tail if self._client is not None else ""
-                self._log.warning("language server %s: %s %s", self.name, reason, tail)
+                _log.warning("language server %s: %s %s", self.name, reason, tail)
                 # Its remains (child processes, or the process itself when only its output ended) must not linger.
                 self._spawn(self._end_remains())
         self._wakeup.wake()
@@ -221,19 +200,14 @@ class LanguageServer:
             await self._client.end(exit_s=0.0, terminate_s=self.timing.terminate_s)
 
     @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """The ``capabilities`` of its answer to ``initialize``; empty until it is ready. Any: JSON of a server."""
-        return self._capabilities
-
-    @property
     def position_encoding(self) -> PositionEncoding:
         """The unit of its columns, in requests and their results. Diagnostics are in UTF-16 units here."""
-        return self._documents.encoding
+        return self.documents.encoding
 
     async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
         """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGoneError, TimeoutError."""
         client = self._client
-        if client is None or not self._life.ready:
+        if client is None or not self._initialized:
             raise ServerGoneError(f"{self.name} is not ready")
         return await client.request(method, params, timeout_s)
 
@@ -241,22 +215,10 @@ class LanguageServer:
 
     def sync(self, path: Path, text: str) -> int:
         """Tell it the text of ``path``, opening it when needed. Returns the version an answer must have."""
-        kind, version = self._documents.sync(path, text, pull=self.pulls(path))
+        kind, version = self.documents.sync(path, text, pull=self.pulls(path))
         if kind != "same":
             self._pulls.soon(path)
         return version
-
-    def saved(self, path: Path) -> None:
-        """Notify it of a save of ``path``, if it wants that."""
-        self._documents.saved(path)
-
-    def close_document(self, path: Path) -> None:
-        """Close ``path`` there, if it is open."""
-        self._documents.close(path)
-
-    def watched(self, path: Path, kind: ChangeKind) -> None:
-        """Tell it that a file changed on disk, if it wants to know."""
-        self._documents.watched(path, kind)
 
     def _notify(self, method: str, params: Mapping[str, Any]) -> None:
         if self._client is not None and not self.gone:
@@ -347,7 +309,7 @@ class LanguageServer:
 
     def path_of(self, uri: object) -> Path | None:
         """Return the file that it means, by the name under which it is open here if it is; None: no file."""
-        return path_of(uri, self._documents.real)
+        return path_of(uri, self.documents.real)
 
     def _take_reports(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
         now = asyncio.get_running_loop().time()
@@ -375,7 +337,7 @@ class LanguageServer:
     # ---- messages from the server
 
     def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take in diagnostics, progress and messages; let everything else go."""
+        """Take in diagnostics and progress; let everything else go."""
         if method == "textDocument/publishDiagnostics":
             self._take_push(params)
         elif method == "$/progress":
@@ -384,8 +346,6 @@ class LanguageServer:
                 # Pulls during the work may have been too early.
                 self._pulls.after_work()
             self._wakeup.wake()
-        elif method in ("window/logMessage", "window/showMessage"):
-            self.log.add(params)
 
     def _take_push(self, params: Mapping[str, Any]) -> None:
         path, version = self.path_of(params.get("uri")), params.get("version")
@@ -401,10 +361,8 @@ class LanguageServer:
     def _on_request(self, method: str, params: Mapping[str, Any]) -> object:
         """Answer what a server may ask its client. Raises MethodNotFoundError."""
         result = self._registrations.answer(method, params)
-        if method == "window/showMessageRequest":
-            self.log.add(params)
         if method == "client/registerCapability":
-            self._documents.open_late()
+            self.documents.open_late()
             if any(mapping(item).get("method") == PULL for item in array(params.get("registrations"))):
                 self._pulls.everything()
         if method == "workspace/diagnostic/refresh":

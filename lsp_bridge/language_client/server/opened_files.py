@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.server.text_sync import TextSync, content_changes
-from lsp_bridge.language_client.text.watch_globs import wire_kind
+from lsp_bridge.language_client.text.watch_globs import WIRE_KIND
 from tools.files.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, SyncKind
     from lsp_bridge.language_client.server.registrations import Registrations
-    from lsp_bridge.language_client.specs import ServerSpec
+    from lsp_bridge.language_client.specs.server_spec import ServerSpec
     from lsp_bridge.language_client.text.positions import PositionEncoding
     from tools.tool import ChangeKind
 
@@ -69,7 +69,7 @@ class Documents:
         return kind, version
 
     def saved(self, path: Path) -> None:
-        """Its text is on disk now."""
+        """Notify the server of a save of ``path``, if it wants that."""
         document, with_text = self._answers.documents.get(path), self._wanted(path).save
         if document is not None and with_text is not None and self._answers.saved(path):
             params: dict[str, Any] = {"textDocument": {"uri": path.as_uri()}}
@@ -93,14 +93,14 @@ class Documents:
                 self._open(path)
 
     def watched(self, path: Path, kind: ChangeKind) -> None:
-        """A file changed on disk."""
+        """Tell the server that a file changed on disk, if it wants to know."""
         wanted = self._registrations.watches(path, kind)
         if wanted is None:
             # It registered nothing, perhaps because it expects its client to have its own watchers.
             wanted = self._spec.language_of(path) is not None
         if wanted:
             self._answers.changed_on_disk()
-            changes = [{"uri": path.as_uri(), "type": wire_kind(kind)}]
+            changes = [{"uri": path.as_uri(), "type": WIRE_KIND[kind]}]
             self._notify("workspace/didChangeWatchedFiles", {"changes": changes})
 
     def _wanted(self, path: Path) -> TextSync:

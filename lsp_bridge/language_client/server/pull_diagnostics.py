@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker
 
 PULL = "textDocument/diagnostic"
-# LSP's ServerCancelled and ContentModified: ask again. The pauses keep a stubborn server from spinning.
-_ASK_AGAIN = (-32802, -32801)
 _ASK_AGAIN_PAUSES_S = (0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0)
+"""They keep a stubborn server from spinning."""
 _REFRESH_PAUSE_S = 0.25
 """Between two refreshes that the server asks for: one that asks all the time is not served all the time."""
 _TIMES_AFTER_WORK = 2
@@ -187,8 +186,7 @@ class Pulls:
             try:
                 report = mapping(await self._ask(PULL, params, self._timeout_s))
             except ServerError as error:
-                wanted = mapping(error.data).get("retriggerRequest") is not False
-                if error.code not in _ASK_AGAIN or not wanted or pause is None:
+                if not error.ask_again or pause is None:
                     return None
                 await asyncio.sleep(pause)
                 continue

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 from lsp_bridge.language_client.connection.framing import MethodNotFoundError
 from lsp_bridge.language_client.server.text_sync import TextSync, announced_sync, change_mode
 from lsp_bridge.language_client.text.watch_globs import Watcher, covers, watchers_of
-from tools.json_access import array, mapping
+from tools.json_access import mapping, mappings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from lsp_bridge.language_client.specs import JsonObject
+    from lsp_bridge.language_client.specs.server_spec import JsonObject
     from tools.tool import ChangeKind
 
 _PULL = "textDocument/diagnostic"
@@ -90,8 +90,8 @@ class Registrations:
         """Return the result of a request by the server. Raises MethodNotFoundError."""
         if method == "workspace/configuration":
             # One server is one project, so the scope (``scopeUri``) makes no difference.
-            items = array(params.get("items"))
-            return [_section(self._settings, mapping(item).get("section")) for item in items]
+            items = mappings(params.get("items"))
+            return [_section(self._settings, item.get("section")) for item in items]
         if method == "workspace/workspaceFolders":
             return [{"uri": self._root.as_uri(), "name": self._root.name}]
         if method == "workspace/applyEdit":
@@ -100,13 +100,13 @@ class Registrations:
         if method == "window/showDocument":
             return {"success": False}
         if method == "client/registerCapability":
-            for item in array(params.get("registrations")):
-                self._register(mapping(item))
+            for item in mappings(params.get("registrations")):
+                self._register(item)
         elif method == "client/unregisterCapability":
             # The specification's own spelling, and the corrected one that servers use.
             for name in ("unregisterations", "unregistrations"):
-                for item in array(params.get(name)):
-                    identity = str(mapping(item).get("id"))
+                for item in mappings(params.get(name)):
+                    identity = str(item.get("id"))
                     self._entries.pop(identity, None)
                     self._watchers.pop(identity, None)
         elif method not in _NO_REPLY_NEEDED:
@@ -132,15 +132,14 @@ class Registrations:
 
 def _section(settings: JsonObject, section: object) -> object:
     value: object = settings
-    if isinstance(section, str) and section:
-        for name in section.split("."):
-            value = mapping(value).get(name)
+    for name in section.split(".") if isinstance(section, str) and section else ():
+        value = mapping(value).get(name)
     return value
 
 
 def _selects(options: Mapping[str, Any], path: Path, language: str | None) -> bool:
     """Return whether a registration's ``documentSelector`` covers a file; without a selector it covers all."""
-    selector = options.get("documentSelector")
+    selector: object = options.get("documentSelector")
     if not isinstance(selector, list):
         return True
     return any(_matches(item, path, language) for item in cast("list[object]", selector))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lsp_bridge.language_client.text.positions import PositionEncoding, units
+from tools.json_access import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ChangeMode = Literal["none", "full", "incremental"]
 _MODES: tuple[ChangeMode, ...] = ("none", "full", "incremental")
@@ -28,12 +31,13 @@ def announced_sync(capabilities: Mapping[str, Any]) -> TextSync:
     A server that names none gets whole texts: it may have forgotten to, and it has to ignore unknown notifications
     (JSON-RPC).
     """
-    if "textDocumentSync" not in capabilities or capabilities["textDocumentSync"] is None:
+    given: object = capabilities.get("textDocumentSync")
+    if given is None:
         return TextSync()
-    given: object = capabilities["textDocumentSync"]
-    if isinstance(given, Mapping):
-        options: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  # JSON
-        return TextSync(options.get("openClose") is True, change_mode(options.get("change")), _save(options))
+    if isinstance(given, dict):
+        options = mapping(cast("object", given))
+        change, save = change_mode(options.get("change")), _save(options.get("save"))
+        return TextSync(options.get("openClose") is True, change, save)
     mode = change_mode(given)
     return TextSync(open_close=mode != "none", change=mode, save=None if mode == "none" else False)
 
@@ -43,10 +47,9 @@ def change_mode(value: object) -> ChangeMode:
     return _MODES[value] if isinstance(value, int) and 0 <= value < len(_MODES) else "none"
 
 
-def _save(options: Mapping[str, Any]) -> bool | None:
-    save = options.get("save")
-    if isinstance(save, Mapping):
-        return save.get("includeText") is True  # pyright: ignore[reportUnknownMemberType]  # JSON
+def _save(save: object) -> bool | None:
+    if isinstance(save, dict):
+        return mapping(cast("object", save)).get("includeText") is True
     return False if save is True else None
 
 

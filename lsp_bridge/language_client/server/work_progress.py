@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tools.json_access import mapping
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _MAX_OPEN = 64
 _MAX_TITLE = 120
@@ -37,11 +40,10 @@ class ServerWork:
         """The work that ended last; ``heard_at`` is that moment."""
 
     def take(self, params: Mapping[str, Any]) -> bool:
-        """Return the params of a ``$/progress``. True when the server has nothing to do any more since this moment."""
-        token, value = params.get("token"), params.get("value")
-        if not isinstance(token, (str, int)) or not isinstance(value, Mapping):
+        """Take in the params of a ``$/progress``. True when the server has nothing to do any more since this moment."""
+        token, given = params.get("token"), mapping(params.get("value"))
+        if not isinstance(token, (str, int)):
             return False
-        given: Mapping[str, Any] = value  # pyright: ignore[reportUnknownVariableType]  # JSON
         now, kind = self._clock(), given.get("kind")
         if kind == "begin":
             self._open[token] = _Task(_title(given), now, now, _percentage(given))

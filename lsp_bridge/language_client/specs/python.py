@@ -22,7 +22,7 @@ _ROOTS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.tx
 
 
 def _pyright(place: SetupContext) -> Setup:
-    python = _interpreter(place) if place.trusted else None
+    python = _interpreter(place) if place.project.trusted else None
     analysis: dict[str, Any] = {
         # Basedpyright's own default, "recommended", reports style as errors. The project's configuration
         # file still wins over this.
@@ -64,7 +64,7 @@ def _site_packages(place: SetupContext) -> list[Path]:
 
 
 def _environments(place: SetupContext) -> list[Path]:
-    candidates = [folder / name for folder in place.folders for name in VENVS]
+    candidates = [folder / name for folder in place.project.folders for name in VENVS]
     return [folder for folder in candidates if (folder / "pyvenv.cfg").is_file()]
 
 

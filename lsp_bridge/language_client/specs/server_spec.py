@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,10 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class SetupContext:
-    """The inputs of a server's set-up."""
+class Project:
+    """A project of a workspace, and whether its own programs may be executed."""
 
     workspace: Path
-    executable: Path
-    search_path: str
-    """PATH without the folders inside the workspace (in a trusted one: with the project's own folders first)."""
     root: Path | None = None
     """The project's own folder, in the workspace or the workspace itself (see ServerSpec.roots)."""
     trusted: bool = False
@@ -48,22 +45,43 @@ class SetupContext:
     """The workspace itself, when ``workspace`` is a copy of it: no more to be trusted than the copy."""
 
     @property
-    def project(self) -> Path:
-        """Where the project is: its root, or the workspace."""
-        return self.root or self.workspace
-
-    @property
     def folders(self) -> tuple[Path, ...]:
         """The project's folder and those above it, up to the workspace: tools may be in any of them."""
-        return folders_of(self.workspace, self.root)
+        if self.root is None or not self.root.is_relative_to(self.workspace):
+            return (self.workspace,)
+        above = (folder for folder in self.root.parents if folder.is_relative_to(self.workspace))
+        return (self.root, *above)
+
+    @property
+    def programs(self) -> tuple[Path, ...]:
+        """The folders where the project keeps programs of its own, whether they exist or not."""
+        places = (*(f"{venv}/{_SCRIPTS}" for venv in VENVS), "node_modules/.bin")
+        return tuple(folder / place for folder in self.folders for place in places)
+
+    def brought(self, path: Path) -> bool:
+        """Return whether ``path`` (resolved) is in the workspace, or in the one of which that is a copy."""
+        return any(path.is_relative_to(folder) for folder in (self.workspace, self.origin) if folder)
+
+    def which(self, name: str, search_path: str) -> str | None:
+        """Return the program ``name`` on ``search_path``; not one that leads into an untrusted workspace."""
+        program = shutil.which(name, path=search_path) if search_path else None
+        if program is None or self.trusted or not self.brought(Path(program).resolve()):
+            return program
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SetupContext:
+    """The inputs of a server's set-up."""
+
+    project: Project
+    executable: Path
+    search_path: str
+    """PATH without the folders inside the workspace (in a trusted one: with the project's own folders first)."""
 
     def which(self, name: str) -> str | None:
         """Return the program ``name`` on the search path, or None. One of an untrusted workspace is never returned."""
-        return which(name, self.search_path, self.workspace, trusted=self.trusted, origin=self.origin)
-
-    def brought(self, path: Path) -> bool:
-        """Return whether ``path`` (resolved) belongs to the workspace."""
-        return brought(path, self.workspace, self.origin)
+        return self.project.which(name, self.search_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,39 +166,3 @@ class FoundServer:
 def languages(*pairs: tuple[str, str]) -> dict[str, str]:
     """Pairs of a languageId and its suffixes (or names), separated by blanks, the other way round."""
     return {suffix: language for language, suffixes in pairs for suffix in suffixes.split()}
-
-
-def inside(path: Path, folder: Path) -> bool:
-    """Return whether ``path`` is ``folder`` or inside it."""
-    return path == folder or folder in path.parents
-
-
-def folders_of(workspace: Path, root: Path | None) -> tuple[Path, ...]:
-    """Return ``root`` and the folders above it up to ``workspace``; only ``workspace`` when there is no root in it."""
-    if root is None or not inside(root, workspace):
-        return (workspace,)
-    return (root, *(folder for folder in root.parents if inside(folder, workspace)))
-
-
-def programs_of(folders: Iterable[Path]) -> tuple[Path, ...]:
-    """Return the folders where projects keep programs of their own, whether they exist or not."""
-    return tuple(
-        place
-        for folder in folders
-        for place in (*(folder / venv / _SCRIPTS for venv in VENVS), folder / "node_modules" / ".bin")
-    )
-
-
-def brought(path: Path, workspace: Path, origin: Path | None) -> bool:
-    """Return whether ``path`` is in the workspace, or in the one of which that is a copy (``origin``)."""
-    return inside(path, workspace) or (origin is not None and inside(path, origin))
-
-
-def which(
-    name: str, search_path: str, workspace: Path, *, trusted: bool, origin: Path | None = None
-) -> str | None:
-    """Return the program ``name`` on ``search_path``; not one that leads into an untrusted workspace."""
-    program = shutil.which(name, path=search_path) if search_path else None
-    if program is None or trusted or not brought(Path(program).resolve(), workspace, origin):
-        return program
-    return None

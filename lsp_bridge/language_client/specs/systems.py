@@ -14,14 +14,14 @@ from lsp_bridge.language_client.specs.server_spec import (
 
 def _clangd(place: SetupContext) -> Setup:
     # The index is written to .cache/clangd in the project, which is not allowed in an untrusted folder.
-    index = "--background-index" if place.trusted else "--background-index=false"
+    index = "--background-index" if place.project.trusted else "--background-index=false"
     return Setup(arguments=(index,))
 
 
 def _gopls(place: SetupContext) -> Setup | Unusable:
     if place.which("go") is None:
         return Unusable("gopls needs the go command on PATH")
-    if place.trusted:
+    if place.project.trusted:
         return Setup()
     # go.mod may name a toolchain to download and run, and cgo runs the C compiler with a file's own flags.
     safe = {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
@@ -29,7 +29,7 @@ def _gopls(place: SetupContext) -> Setup | Unusable:
 
 
 def _rust_analyzer(place: SetupContext) -> Setup | Unusable:
-    if not place.trusted:
+    if not place.project.trusted:
         return Unusable(
             "rust-analyzer runs build scripts and macros of the project, so it is started in trusted folders only",
             untrusted=True,

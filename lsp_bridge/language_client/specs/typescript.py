@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, cast
+import re
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.specs.server_spec import (
     Ask,
@@ -20,7 +21,7 @@ from lsp_bridge.language_client.specs.server_spec import (
     languages,
 )
 from tools.files.regular_files import read_regular
-from tools.json_access import mapping
+from tools.json_access import mapping, mappings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +64,7 @@ def _language_server(place: SetupContext) -> Setup | Unusable:
         return Unusable(
             "typescript-language-server needs TypeScript 5 or 6 beside it: "
             "npm install -g typescript-language-server typescript@5",
-            untrusted=not place.trusted
+            untrusted=not place.project.trusted
             and (project := _projects_own(place)) is not None
             and project[1] < _NATIVE,
         )
@@ -80,21 +81,21 @@ def _language_server(place: SetupContext) -> Setup | Unusable:
 def _tsserver(place: SetupContext) -> Path | None:
     """Return the project's tsserver, if it may be run, or the one installed beside typescript-language-server."""
     project = _projects_own(place)
-    if place.trusted and project is not None and project[1] < _NATIVE:
+    if place.project.trusted and project is not None and project[1] < _NATIVE:
         script = project[0] / "lib" / "tsserver.js"
         if script.is_file():
             return script
     for parent in _real(place.executable).parents:
         if parent.name == "node_modules":
             script = parent / "typescript" / "lib" / "tsserver.js"
-            if script.is_file() and (place.trusted or not place.brought(script.resolve())):
+            if script.is_file() and (place.project.trusted or not place.project.brought(script.resolve())):
                 return script
     return None
 
 
 def _projects_own(place: SetupContext) -> tuple[Path, int] | None:
     """Return the TypeScript that the project has installed, and its major version. It is only read."""
-    for folder in place.folders:
+    for folder in place.project.folders:
         package = folder / "node_modules" / "typescript"
         if (version := _major(package)) is not None:
             return package, version
@@ -131,13 +132,9 @@ def _major(package: Path) -> int | None:
         manifest: object = json.loads(read_regular(package / "package.json", _MAX_MANIFEST, follow=True))
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(manifest, dict):
-        return None
-    fields = cast("dict[str, Any]", manifest)
+    fields = mapping(manifest)
     number = str(fields.get("version")).partition(".")[0]
-    return (
-        int(number) if fields.get("name") == "typescript" and number.isascii() and number.isdigit() else None
-    )
+    return int(number) if fields.get("name") == "typescript" and re.fullmatch("[0-9]+", number) else None
 
 
 _PULL = "textDocument/diagnostic"
@@ -172,23 +169,15 @@ def _report(answers: list[Any]) -> Mapping[str, Any]:
     items: list[Mapping[str, Any]] = []
     for answer in answers:
         fields = mapping(answer)
-        body = fields.get("body")
-        if fields.get("success") is not True or not isinstance(body, list):
+        if fields.get("success") is not True or not isinstance(fields.get("body"), list):
             return {}
-        items += [_diagnostic(cast("dict[str, Any]", i)) for i in cast("list[object]", body) if _is_one(i)]
+        items += [_diagnostic(item) for item in mappings(fields["body"]) if _has_place(item)]
     return {"kind": "full", "items": items}
 
 
-def _is_one(item: object) -> bool:
-    if not isinstance(item, dict):
-        return False
-    fields = cast("dict[str, Any]", item)
-    places = [fields.get("start"), fields.get("end")]
-    return all(
-        isinstance(place, dict)
-        and all(isinstance(cast("dict[str, Any]", place).get(key), int) for key in ("line", "offset"))
-        for place in places
-    )
+def _has_place(item: Mapping[str, Any]) -> bool:
+    ends = mapping(item.get("start")), mapping(item.get("end"))
+    return all(isinstance(end.get(key), int) for end in ends for key in ("line", "offset"))
 
 
 def _diagnostic(item: Mapping[str, Any]) -> dict[str, Any]:

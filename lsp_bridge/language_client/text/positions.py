@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from tools.files.regular_files import read_regular
+from tools.json_access import mapping
+
 _LINE_END = re.compile(r"\r\n|\n|\r")
 MAX_LINE = 2**31 - 1
 """LSP's uinteger."""
@@ -18,9 +21,7 @@ MAX_LINE = 2**31 - 1
 
 def wire_position(value: object) -> tuple[int, int] | None:
     """Line and units of an LSP ``Position``; None when it is none."""
-    if not isinstance(value, dict):
-        return None
-    fields = cast("dict[str, object]", value)
+    fields = mapping(value)
     line, column = fields.get("line"), fields.get("character")
     if not (type(line) is int and type(column) is int) or not 0 <= line <= MAX_LINE or column < 0:
         return None
@@ -29,9 +30,7 @@ def wire_position(value: object) -> tuple[int, int] | None:
 
 def wire_range(value: object) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Start and end of an LSP ``Range``; None when it is none or ends before it begins."""
-    if not isinstance(value, dict):
-        return None
-    fields = cast("dict[str, object]", value)
+    fields = mapping(value)
     start, end = wire_position(fields.get("start")), wire_position(fields.get("end"))
     return None if start is None or end is None or end < start else (start, end)
 
@@ -126,15 +125,12 @@ def _diagnostic_in_utf16(
 
 
 def _in_utf16(position: object, lines: Sequence[str], encoding: PositionEncoding) -> object:
-    if not isinstance(position, dict):
-        return position
-    given = cast("dict[str, object]", position)
+    given = mapping(position)
     line, column = given.get("line"), given.get("character")
     if not isinstance(line, int) or not isinstance(column, int) or not 0 <= line < len(lines):
-        return given
-    text = lines[line]
-    if text.isascii():
-        return given
+        return position
+    if (text := lines[line]).isascii():
+        return position
     return {**given, "character": units(text[: characters(text, column, encoding)], "utf-16")}
 
 
@@ -164,13 +160,18 @@ async def read_source(path: Path, unsaved: TextOf = no_buffers) -> str | None:
     if (text := unsaved(path)) is not None:
         return text.removeprefix("\ufeff") if len(text) <= MAX_SOURCE_BYTES else None
     try:
-        size = path.stat().st_size
-        if size > MAX_SOURCE_BYTES or not path.is_file():
-            return None
-        data = path.read_bytes() if size <= _THREAD_BYTES else await asyncio.to_thread(path.read_bytes)
+        large = path.stat().st_size > _THREAD_BYTES
     except (OSError, ValueError):
         return None
-    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    return await asyncio.to_thread(load, path) if large else load(path)
+
+
+def load(path: Path) -> str | None:
+    """Return the text of a file on disk as servers read it; None: no file, unreadable or too large."""
+    try:
+        return read_regular(path, MAX_SOURCE_BYTES, follow=True).decode("utf-8-sig", errors="replace")
+    except (OSError, ValueError):
+        return None
 
 
 def lines_of(text: str) -> list[str]:
@@ -180,6 +181,4 @@ def lines_of(text: str) -> list[str]:
 
 def character_column(line: str, utf16_units: int) -> int:
     """Return the column (characters from 0) in ``line`` of a position that a server gave in UTF-16 units."""
-    if line.isascii():
-        return utf16_units
-    return len(line.encode("utf-16-le")[: max(0, utf16_units) * 2].decode("utf-16-le", errors="ignore"))
+    return utf16_units if line.isascii() else characters(line, utf16_units, "utf-16")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.text.uris import file_of
 from tools.errors import ToolError
+from tools.json_access import mapping, mappings
 from tools.search.glob_pattern import MAX_PATTERN, Glob, compile_glob
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from tools.tool import ChangeKind
 
-_WIRE_KIND: dict[ChangeKind, Literal[1, 2, 3]] = {"create": 1, "update": 2, "delete": 3}
+WIRE_KIND: dict[ChangeKind, int] = {"create": 1, "update": 2, "delete": 3}
+"""LSP's FileChangeType."""
 _WATCH_BIT: dict[ChangeKind, int] = {"create": 1, "update": 2, "delete": 4}
 _ALL_KINDS = 7
 _MAX_WATCHERS = 1000
@@ -43,31 +45,18 @@ class Watcher:
         return covers(self.glob, path.relative_to(self.base).as_posix())
 
 
-def wire_kind(kind: ChangeKind) -> int:
-    """LSP's FileChangeType."""
-    return _WIRE_KIND[kind]
-
-
 def watchers_of(options: Mapping[str, Any], root: Path) -> list[Watcher]:
     """Return the watchers in the options of a registration; malformed ones are left out."""
-    given = options.get("watchers")
-    items = cast("list[object]", given) if isinstance(given, list) else []
+    items = mappings(options.get("watchers"))
     if len(items) > _MAX_WATCHERS:
         return [Watcher(root, "**", _ALL_KINDS)]
     watchers: list[Watcher] = []
     for item in items:
-        if not isinstance(item, dict):
-            continue
-        watcher = cast("dict[str, Any]", item)
-        pattern, base = watcher.get("globPattern"), root
-        if isinstance(pattern, dict):
-            relative = cast("dict[str, Any]", pattern)
-            base = _base(relative.get("baseUri"), root)
-            pattern = relative.get("pattern")
-        kinds = watcher.get("kind")
+        pattern, base, kinds = item.get("globPattern"), root, item.get("kind")
+        if relative := mapping(pattern):
+            base, pattern = _base(relative.get("baseUri"), root), relative.get("pattern")
         if isinstance(pattern, str):
-            number = kinds if isinstance(kinds, int) and not isinstance(kinds, bool) else _ALL_KINDS
-            watchers.append(Watcher(base, pattern, number))
+            watchers.append(Watcher(base, pattern, kinds if type(kinds) is int else _ALL_KINDS))
     return watchers
 
 
@@ -90,7 +79,5 @@ def _compiled(glob: str) -> Glob | None:
 
 
 def _base(uri: object, fallback: Path) -> Path:
-    if isinstance(uri, dict):  # a WorkspaceFolder
-        uri = cast("dict[str, object]", uri).get("uri")
-    found = file_of(uri)
+    found = file_of(mapping(uri).get("uri", uri))  # of a WorkspaceFolder, or the URI itself
     return Path(found) if found else fallback

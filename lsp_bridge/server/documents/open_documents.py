@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pygls.uris import to_fs_path
 
+from lsp_bridge.language_client.server.diagnostics_freshness import Wakeup
 from lsp_bridge.server.documents.disk_text import Stamp, shows, stamp_of
 from lsp_bridge.server.documents.open_text import OpenText, Units
 
@@ -78,10 +79,10 @@ class OpenDocument:
     """Texts of before the last changes."""
     told_saved: OpenText | None = None
     """Between a reported save and the next change: the text that was on disk before the save."""
-    waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
-    """Futures that wait for the next change."""
-    saving: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
-    """Futures that wait for the next save."""
+    changing: Wakeup = field(default_factory=Wakeup)
+    """Rings when the editor reports a change, or that the document is closed."""
+    saving: Wakeup = field(default_factory=Wakeup)
+    """Rings when the editor reports a save, or that the document is closed."""
     closed: bool = False
     """It is closed: unsaved changes are gone."""
 
@@ -151,40 +152,17 @@ class OpenDocument:
         found = shows(self.path, [(one.length, one.parts()) for one in (content, *older)])
         return found[0] or (before is not None and not any(found[1:]))
 
-    async def next_change(self) -> None:
-        """Return when the editor reports a change, or that the document is closed."""
-        waiting = asyncio.get_running_loop().create_future()
-        self.waiting.append(waiting)
-        await waiting
-
-    async def next_save(self) -> None:
-        """Return when the editor reports a save, or that the document is closed."""
-        waiting = asyncio.get_running_loop().create_future()
-        self.saving.append(waiting)
-        await waiting
-
     def tell_change(self) -> None:
         """There was a change."""
         self.changes += 1
         self.told_saved = None
-        self._wake(self.waiting)
-
-    def tell_save(self) -> None:
-        """There was a save."""
-        self._wake(self.saving)
+        self.changing.wake()
 
     def tell_closed(self) -> None:
         """The document is open no more."""
         self.closed = True
-        self._wake(self.waiting)
-        self._wake(self.saving)
-
-    @staticmethod
-    def _wake(waiting: list[asyncio.Future[None]]) -> None:
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
-        waiting.clear()
+        self.changing.wake()
+        self.saving.wake()
 
     def is_on_disk(self, content: OpenText, changes: int, stamp: Stamp | None) -> None:
         """Note that the file held ``content``."""
@@ -295,7 +273,7 @@ class OpenDocuments:
             document.saved_content, document.decided = None, None
             self.soon(document)
             self.later(document)
-            document.tell_save()
+            document.saving.wake()
         return document
 
     def closed(self, uri: str) -> OpenDocument | None:

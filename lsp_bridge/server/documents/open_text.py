@@ -135,10 +135,7 @@ class OpenText:
         pieces = self.pieces()
         first, at, half = self._find(*start, units)
         last, to, rest = self._find(*end, units)
-        if (last, to) < (
-            first,
-            at,
-        ):  # a column beyond the end of its line, followed by the start of that end
+        if (last, to) < (first, at):  # a column beyond the end of its line, followed by the start of that end
             last, to, rest = first, at, half
         before = pieces[first].text[:at]
         after = pieces[last].text[to:]

@@ -2,19 +2,15 @@
 
 pygls' own store of documents is not used: it splits and joins the whole text for each keystroke
 (https://github.com/openlawlibrary/pygls/issues/538), breaks lines where the protocol does not, and raises for a
-document that was not opened. ``workspace.get_text_document`` works all the
-same, on our texts.
+document that was not opened.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lsprotocol import types
-from pygls.protocol import LanguageServerProtocol, lsp_method
-from pygls.workspace import TextDocument
 
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments, check, path_of
@@ -22,11 +18,11 @@ from lsp_bridge.server.documents.writer import DocumentWriter
 from tools.process.background import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from pygls.lsp.server import LanguageServer
 
+    from daemon.core import Daemon
     from lsp_bridge.server.documents.attached_editors import AttachedEditors
     from lsp_bridge.server.documents.open_text import Units
 
@@ -45,94 +41,6 @@ _ALL_FILES = types.FileOperationRegistrationOptions(
 _CHANGES = (types.TEXT_DOCUMENT_DID_CHANGE, types.TEXT_DOCUMENT_DID_OPEN)
 
 
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """The listeners for events of documents."""
-
-    saved: Callable[[Path], None]
-    changed: Callable[[Path], None]
-    """A buffer changed, and nothing has been typed since for ``SETTLE_S``; or it was closed."""
-    renamed: Callable[[Path, Path], None]
-    """A file or folder was renamed in the editor."""
-
-
-class DocumentProtocol(LanguageServerProtocol):
-    """pygls' protocol without its own store of documents; the handlers of the server get everything."""
-
-    def structure_message(self, data: dict[str, Any]) -> Any:
-        """Structure a message; an answer that does not fit becomes an error for its caller, who would wait forever
-        otherwise."""
-        try:
-            return super().structure_message(data)
-        except Exception as error:
-            if "id" not in data or "method" in data:
-                raise
-            found = types.ResponseError(
-                types.ErrorCodes.InvalidParams, f"the answer does not fit the protocol ({error})"
-            )
-            return types.ResponseErrorMessage(id=data["id"], error=found)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
-    def lsp_text_document__did_open(
-        self, params: types.DidOpenTextDocumentParams
-    ) -> Generator[Any, Any, None]:
-        """Run only our handler."""
-        yield from self._handled(types.TEXT_DOCUMENT_DID_OPEN, params)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(
-        self, params: types.DidChangeTextDocumentParams
-    ) -> Generator[Any, Any, None]:
-        """Run only our handler."""
-        yield from self._handled(types.TEXT_DOCUMENT_DID_CHANGE, params)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
-    def lsp_text_document__did_close(
-        self, params: types.DidCloseTextDocumentParams
-    ) -> Generator[Any, Any, None]:
-        """Run only our handler."""
-        yield from self._handled(types.TEXT_DOCUMENT_DID_CLOSE, params)
-
-    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_OPEN)
-    def lsp_notebook_document__did_open(
-        self, params: types.DidOpenNotebookDocumentParams
-    ) -> Generator[Any, Any, None]:
-        """Run only our handler."""
-        yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_OPEN, params)
-
-    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
-    def lsp_notebook_document__did_change(
-        self, params: types.DidChangeNotebookDocumentParams
-    ) -> Generator[Any, Any, None]:
-        """Handle a change of a notebook; the contents of its cells are ignored."""
-        yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_CHANGE, params)
-
-    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
-    def lsp_notebook_document__did_close(
-        self, params: types.DidCloseNotebookDocumentParams
-    ) -> Generator[Any, Any, None]:
-        """Run only our handler."""
-        yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_CLOSE, params)
-
-    def _handled(self, method: str, params: object) -> Generator[Any, Any, None]:
-        features = cast("dict[str, Any]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]  # pygls'
-        if (handler := features.get(method)) is not None:
-            yield handler, (params,), None
-
-
-class _Shared(TextDocument):
-    """One of our documents for what reads pygls' store."""
-
-    def __init__(self, document: OpenDocument, language_id: str | None) -> None:
-        super().__init__(document.uri, source="", version=document.version, language_id=language_id)
-        self.document = document
-
-    @property
-    def source(self) -> str:
-        """The text."""
-        return self.document.text
-
-
 class DocumentSync:
     """The documents of one connection, as its client reports them. Lives on the event loop."""
 
@@ -140,7 +48,7 @@ class DocumentSync:
         self,
         server: LanguageServer,
         editors: AttachedEditors,
-        listeners: Listeners,
+        core: Daemon,
         *,
         can_save: Callable[[], bool],
         opens_on_request: Callable[[], bool],
@@ -150,7 +58,7 @@ class DocumentSync:
         connection has ended."""
         self._server = server
         self._editors = editors
-        self._listeners = listeners
+        self._core = core
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._checks = Background("checking a document")
         self._writer = DocumentWriter(server, can_save, gone, opens_on_request)
@@ -187,38 +95,35 @@ class DocumentSync:
         def _(params: types.DidOpenTextDocumentParams) -> None:
             item = params.text_document
             documents.units = self._units()
-            document = documents.opened(item.uri, item.version, item.text)
-            shared = None if document is None else _Shared(document, item.language_id)
-            if shared is not None:
-                server.workspace.text_documents[_key(item.uri)] = shared
+            documents.opened(item.uri, item.version, item.text)
 
         @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
         def _(params: types.DidChangeTextDocumentParams) -> None:
-            uri, version = params.text_document.uri, params.text_document.version
-            document = documents.changed(uri, version, params.content_changes)
-            shared = server.workspace.text_documents.get(_key(uri))
-            if document is not None and shared is not None:
-                shared.version = document.version
+            document = params.text_document
+            documents.changed(document.uri, document.version, params.content_changes)
 
         @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
         def _(params: types.DidSaveTextDocumentParams) -> None:
             documents.saved(params.text_document.uri)
             if (path := path_of(params.text_document.uri)) is not None:
-                self._listeners.saved(path)
+                self._core.saved(path)
 
         @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
         def _(params: types.DidCloseTextDocumentParams) -> None:
             uri = params.text_document.uri
-            server.workspace.text_documents.pop(_key(uri), None)
             document = documents.closed(uri)
             if (timer := self._timers.pop(uri, None)) is not None:
                 timer.cancel()
             if document is not None:
-                self._listeners.changed(document.path)
+                self._core.buffer_changed(document.path)
 
         @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
         def _(params: types.DidOpenNotebookDocumentParams) -> None:
             documents.notebook_opened(params.notebook_document.uri)
+
+        @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+        def _(params: types.DidChangeNotebookDocumentParams) -> None:
+            """The contents of its cells are ignored."""
 
         @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
         def _(params: types.DidCloseNotebookDocumentParams) -> None:
@@ -230,7 +135,7 @@ class DocumentSync:
                 old, new = path_of(file.old_uri), path_of(file.new_uri)
                 if old is not None and new is not None:
                     documents.renamed(old, new)
-                    self._listeners.renamed(old, new)
+                    self._core.renamed(old, new)
 
     def _units(self) -> Units:
         encoding = self._server.workspace.position_encoding
@@ -249,13 +154,7 @@ class DocumentSync:
         self._check(document)
         # Language servers receive no larger texts, and joining one takes a while.
         if document.changes and document.content.length <= MAX_SOURCE_BYTES:
-            self._listeners.changed(document.path)
+            self._core.buffer_changed(document.path)
 
     def _check(self, document: OpenDocument) -> None:
         self._checks.start(asyncio.to_thread(check, document))
-
-
-def _key(uri: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(uri)

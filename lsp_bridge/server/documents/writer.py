@@ -75,13 +75,11 @@ class DocumentWriter:
         self._opens_on_request = opens_on_request
         self.gone = gone
         self._late = Background("undoing an edit")
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._left = asyncio.Event()
 
     def leave(self) -> None:
         """End all waits: the connection has ended, and no answers will come."""
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
+        self._left.set()
 
     @property
     def can_edit(self) -> bool:
@@ -168,7 +166,7 @@ class DocumentWriter:
                 while document.text != after and not document.closed and not self.gone():
                     if document.version != version and _stands(document, before, after):
                         return
-                    await document.next_change()
+                    await document.changing.heard(float("inf"))
         if document.text == after or (document.version != version and _stands(document, before, after)):
             return
         if self.gone():
@@ -238,17 +236,9 @@ class DocumentWriter:
         return asyncio.wrap_future(self._server.protocol.send_request(method, params))
 
     async def _answer(self, asked: asyncio.Future[AnswerT]) -> AnswerT:
-        """Raises TimeoutError, which leaves the request under way, and _LeftError.
-
-        The request itself is never cancelled: pygls takes no answer after that.
-        """
-        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(gone)
-        try:
-            await asyncio.wait([asked, gone], timeout=self._patience_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._waiting.discard(gone)
-        if asked.cancelled() or (gone.done() and not asked.done()):
+        """Raises TimeoutError, which leaves the request under way, and _LeftError."""
+        await answer_or_end(asked, self._left, self._patience_s)
+        if asked.cancelled() or (self._left.is_set() and not asked.done()):
             # pygls cancels its requests too, when the client shuts down.
             raise _LeftError
         if not asked.done():
@@ -278,6 +268,16 @@ class DocumentWriter:
         return self._server.client_capabilities.workspace
 
 
+async def answer_or_end(asked: asyncio.Future[Any], gone: asyncio.Event, timeout_s: float) -> None:
+    """Wait until ``asked`` is done, the editor has ``gone``, or the time is over. The request is never cancelled: pygls
+    takes no answer after that."""
+    left = asyncio.ensure_future(gone.wait())
+    try:
+        await asyncio.wait({asked, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        left.cancel()
+
+
 class AppliedText:
     """An edit in an editor's document that can be saved and undone."""
 
@@ -295,7 +295,7 @@ class AppliedText:
             raise NotSavedError(why, pending=True)
 
     async def saved_late(self) -> None:
-        saved = asyncio.ensure_future(self._document.next_save())
+        saved = asyncio.ensure_future(self._document.saving.heard(float("inf")))
         waiting: list[asyncio.Future[Any]] = [saved] if self._pending is None else [saved, self._pending]
         try:
             # Wait no longer for a silent editor than a user would.

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from lsp_bridge.server.documents.open_documents import path_of
+from lsp_bridge.server.documents.writer import answer_or_end
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -19,8 +22,6 @@ class PeerGoneError(Exception):
 def uri_in(opened: Sequence[str], folders: Sequence[str], path: Path) -> str:
     """Return the URI of ``path`` as the editor writes it: that of the open document, else one below the ``folders`` of
     its workspace, which may be symlinks to our paths."""
-    from lsp_bridge.server.documents.open_documents import path_of
-
     for uri in opened:
         return uri
     for uri in folders:
@@ -50,13 +51,8 @@ class EditorPeer:
         answer = asyncio.ensure_future(self.send(method, params))
         # The answer may still arrive, or fail, when nothing waits for it any more.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        left = asyncio.ensure_future(self.gone.wait())
-        try:
-            await asyncio.wait({answer, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            left.cancel()
+        await answer_or_end(answer, self.gone, timeout_s)
         if not answer.done():
-            # Do not cancel it, because pygls would fail on an answer that arrives later.
             raise PeerGoneError(f"{self.name} did not answer")
         if answer.cancelled():
             raise PeerGoneError(f"{self.name} refused")

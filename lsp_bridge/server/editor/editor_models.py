@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.provider.editor_models import EditorModel
 from daemon.provider.side_questions import NotAnsweredError
+from lsp_bridge.server.editor.clients import EditorPeer, PeerGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -38,15 +39,11 @@ class EditorWithModels:
 
         from lsp_bridge.protocol.editor import EDITOR_MODELS, EditorModelsResult
 
-        answer = asyncio.ensure_future(self._send(EDITOR_MODELS, {}))
-        # The answer may still arrive, or fail, when nothing waits for it any more. It is not canceled, because pygls
-        # would fail on a late one.
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        done, _ = await asyncio.wait({answer}, timeout=_MODELS_S)
         try:
-            if not done or answer.cancelled() or answer.exception() is not None:
-                raise NotAnsweredError("the editor did not list its models")
-            listed = EditorModelsResult.model_validate(answer.result()).models
+            answer = await EditorPeer("the editor", self._send).ask(EDITOR_MODELS, {}, _MODELS_S)
+            listed = EditorModelsResult.model_validate(answer).models
+        except PeerGoneError as error:
+            raise NotAnsweredError("the editor did not list its models") from error
         except ValidationError as error:
             raise NotAnsweredError("the editor's list of models is not valid") from error
         found: dict[str, EditorModel] = {}

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from lsp_bridge.language_client.diagnostics.verdict import Raw
 
+_log = logging.getLogger("goalwright.editor")
+
 EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
 """As in ``editor_protocol``."""
 
@@ -76,7 +78,6 @@ class EditorSource(Source):
         timing: EditorTiming | None = None,
         path_of: Callable[[str], Path | None],
         clock: Callable[[], float] = time.monotonic,
-        logger: logging.Logger | None = None,
     ) -> None:
         """``path_of`` turns an editor's URI into a path with symlinks resolved. ``clock`` is for cached results."""
         self.read = read
@@ -84,7 +85,6 @@ class EditorSource(Source):
         self.path_of = path_of
         self.moment = 0
         """How many texts have changed."""
-        self._log = logger or logging.getLogger("goalwright.editor")
         self._peers = peers
         self._clock = clock
         self._changed: OrderedDict[Path, int] = OrderedDict()
@@ -216,11 +216,11 @@ class EditorSource(Source):
         }
         try:
             raw = await peer.ask(EDITOR_DIAGNOSTICS, params, timeout_s + self.timing.grace_s)
-            return await checked(raw)
+            return checked(raw)
         except PeerGoneError as error:
-            self._log.info("no diagnostics of an editor: %s", error)
+            _log.info("no diagnostics of an editor: %s", error)
         except Exception:  # whatever an editor sends, the write has already happened
-            self._log.exception("an editor's diagnostics could not be read")
+            _log.exception("an editor's diagnostics could not be read")
         return None
 
     async def _replaced(self, asked: Mapping[Path, str]) -> dict[Path, str]:

@@ -15,7 +15,6 @@ from daemon.workspace_key import workspace_key
 from lsp_bridge.protocol import permissions as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.editor import command_arguments as a
-from lsp_bridge.server.editor import command_arguments as n
 from lsp_bridge.server.editor.code_actions import code_actions
 from lsp_bridge.server.editor.hunk_decisions import Decisions, hunk_positions, parts
 from lsp_bridge.server.editor.lenses import code_lenses
@@ -110,62 +109,56 @@ class EditorFeatures:
     async def execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
         """Run ``workspace/executeCommand``. Raises RequestError with a message."""
         name, given = params.command, list(params.arguments or ())
-        if name not in n.COMMANDS:
+        if name not in a.COMMANDS:
             raise RequestError(
-                ErrorCode.INVALID_PARAMS,
                 t(
                     "There is no command {name}. There are: {commands}.",
                     name=one_line(name, 80),
-                    commands=", ".join(n.COMMANDS),
-                ),
+                    commands=", ".join(a.COMMANDS),
+                )
             )
-        if name == n.SHOW_ANSWER:
+        if name == a.SHOW_ANSWER:
             await self._turns.show_answer()
             return None
         try:
-            if name in n.PROMPTS:
+            if name in a.PROMPTS:
                 about = a.About.model_validate(given[0] if given else {})
                 return await self._prompt(name, about, params.work_done_token)
-            if name == n.ANSWER:
+            if name == a.ANSWER:
                 given_answers = a.GivenAnswers.model_validate(given[0] if given else {})
                 await self._answer(self._asked(given_answers.request_id), given_answers.answers)
                 return None
             decision = a.HunkDecision.model_validate(given[0] if given else {})
         except ValidationError as error:
-            raise RequestError(ErrorCode.INVALID_PARAMS, f"{name}: {wrong_values(error)}") from None
+            raise RequestError(f"{name}: {wrong_values(error)}") from None
         await self._decide(name, decision)
         return None
 
     async def _prompt(
         self, command: str, about: a.About, token: types.ProgressToken | None
     ) -> dict[str, Any] | None:
-        if command == n.FIX and self._requests.context.client_trust() == "restricted":
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS,
-                t("This folder is not trusted, so nothing is changed in it. Trust it first."),
-            )
-        if command == n.FIX and not about.diagnostics:
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("There is no problem to fix: put the cursor on one.")
-            )
+        if command == a.FIX and self._requests.context.client_trust() == "restricted":
+            raise RequestError(t("This folder is not trusted, so nothing is changed in it. Trust it first."))
+        if command == a.FIX and not about.diagnostics:
+            raise RequestError(t("There is no problem to fix: put the cursor on one."))
         shown, place = await self._quoting.excerpt(about)
         question = about.question
-        if command == n.ASK and not question.strip():
-            if self._client.chat:
+        if command == a.ASK and not question.strip():
+            if self._client.options.chat:
                 return {"kind": "reference", "text": f"{place} "}
             question = await self._question(place)
             if not question:
                 return None
         # Formatting many problems, e.g. all of a long file, must not block the event loop.
         text = await asyncio.to_thread(prompt, command, place, shown, about.diagnostics, question)
-        if self._client.chat:
+        if self._client.options.chat:
             return {"kind": "prompt", "text": text}
-        title = {n.FIX: t("Fix"), n.EXPLAIN: t("Explain"), n.ASK: t("Ask about")}[command]
+        title = {a.FIX: t("Fix"), a.EXPLAIN: t("Explain"), a.ASK: t("Ask about")}[command]
         return await self._turns.begin(
             t("Goalwright: {title} {place}", title=title, place=place[1:]),
             text,
             token,
-            wants_answer=command != n.FIX,
+            wants_answer=command != a.FIX,
         )
 
     async def _question(self, place: str) -> str:
@@ -195,24 +188,18 @@ class EditorFeatures:
         request = self._visible(decision.path) if named is None else self._waiting(named)
         files = [file for file in request.files if decision.path in (None, file.path)]
         if decision.path is not None and not files:
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS,
-                t("The request does not touch {path}.", path=one_line(decision.path, 200)),
-            )
-        if command == n.SHOW_CHANGES:
+            raise RequestError(t("The request does not touch {path}.", path=one_line(decision.path, 200)))
+        if command == a.SHOW_CHANGES:
             await self._showing.document("proposed.diff", "\n".join(file.diff for file in files))
             return
-        accepted = command in (n.ACCEPT_HUNK, n.ACCEPT_CHANGES)
+        accepted = command in (a.ACCEPT_HUNK, a.ACCEPT_CHANGES)
         if accepted:
             for file in files:
                 await self._check_current(request, file.path)
             request = self._waiting(request.request_id)  # the state may have changed during the request
-        if command in (n.ACCEPT_HUNK, n.REJECT_HUNK):
+        if command in (a.ACCEPT_HUNK, a.REJECT_HUNK):
             if decision.hunk is None or decision.path is None or decision.hunk >= parts(files[0]):
-                raise RequestError(
-                    ErrorCode.INVALID_PARAMS,
-                    t("{command}: this file has no such hunk.", command=command),
-                )
+                raise RequestError(t("{command}: this file has no such hunk.", command=command))
             self._decisions.decide(request, decision.path, decision.hunk, accepted)
             await self._send_when_complete(request)
         elif decision.path is not None and len(request.files) > 1:
@@ -234,7 +221,7 @@ class EditorFeatures:
             if found
             else t("No question is waiting.")
         )
-        raise RequestError(ErrorCode.UNKNOWN_REQUEST, words)
+        raise RequestError(words, ErrorCode.UNKNOWN_REQUEST)
 
     async def _answer(self, request: PermissionRequest, answers: tuple[QuestionAnswer, ...]) -> None:
         """Answer the questions of a request; without answers they are skipped."""
@@ -266,7 +253,7 @@ class EditorFeatures:
         result = await self._requests.permissions.reply(params)
         if not result.accepted:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST, t("Already answered by {by}.", by=result.by or "somebody")
+                t("Already answered by {by}.", by=result.by or "somebody"), ErrorCode.UNKNOWN_REQUEST
             )
 
     def _waiting(self, request_id: str) -> PermissionRequest:
@@ -275,8 +262,8 @@ class EditorFeatures:
             if request.request_id == request_id:
                 return request
         raise RequestError(
-            ErrorCode.UNKNOWN_REQUEST,
             t("This request is no longer open: it was answered or canceled. Nothing was done."),
+            ErrorCode.UNKNOWN_REQUEST,
         )
 
     def _visible(self, path: str | None) -> PermissionRequest:
@@ -287,7 +274,7 @@ class EditorFeatures:
         """
         pending = self._core.permissions.pending()
         if not pending:
-            raise RequestError(ErrorCode.UNKNOWN_REQUEST, t("No request is waiting for an answer."))
+            raise RequestError(t("No request is waiting for an answer."), ErrorCode.UNKNOWN_REQUEST)
         found = [one for one in pending if one.files and self._is_visible(one, path)]
         if len(found) == 1:
             return found[0]
@@ -302,7 +289,6 @@ class EditorFeatures:
             else t("No proposed change shown in this editor is waiting for an answer")
         )
         raise RequestError(
-            ErrorCode.UNKNOWN_REQUEST,
             t(
                 "{why}, so nothing was done. Waiting: {waiting}{more}. Use the code lenses, give the "
                 "requestId, or answer where the question is shown (`goalwright run --continue` in a "
@@ -311,6 +297,7 @@ class EditorFeatures:
                 waiting=waiting,
                 more=more,
             ),
+            ErrorCode.UNKNOWN_REQUEST,
         )
 
     def _is_visible(self, request: PermissionRequest, path: str | None) -> bool:
@@ -337,13 +324,13 @@ class EditorFeatures:
         place = await asyncio.to_thread(hunk_positions, file, document.text)
         if not place.current:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST,
                 t(
                     "{name} was changed in the editor since this was proposed, so it cannot be accepted. "
                     "Nothing was done. Undo your edit, or reject the proposal so that Goalwright tries "
                     "again.",
                     name=one_line(name, 200),
                 ),
+                ErrorCode.UNKNOWN_REQUEST,
             )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -26,26 +25,6 @@ Guard = Callable[[str, Callable[[Any], Awaitable[Any]]], Callable[[Any], Any]]
 """A function that wraps a handler so that its failures become JSON-RPC errors with a message."""
 
 
-@dataclass(slots=True)
-class SharedDecisions:
-    """The decisions hunk by hunk in any of the editors; created with the first one."""
-
-    _made: Decisions | None = None
-
-    def get(self) -> Decisions:
-        """Return the decisions."""
-        if self._made is None:
-            from lsp_bridge.server.editor.hunk_decisions import Decisions
-
-            self._made = Decisions()
-        return self._made
-
-    def keep(self, waiting: set[str]) -> None:
-        """Forget all requests but these, which still wait."""
-        if self._made is not None:
-            self._made.keep(waiting)
-
-
 class LazyEditorFeatures:
     """The editor features of a connection, created before ``initialize`` and used after it."""
 
@@ -55,15 +34,13 @@ class LazyEditorFeatures:
         core: Daemon,
         client: ClientState,
         requests: Requests,
-        decisions: SharedDecisions,
+        decisions: Decisions,
         documents: Callable[[], OpenDocuments],
     ) -> None:
         self._server = server
         self._core = core
-        self._client = client
-        self._requests = requests
         self._decisions = decisions
-        self._documents = documents
+        self._given = server, core, client, requests, decisions, documents, self.refresh
         self._features: EditorFeatures | None = None
         self._refreshing = False
         self._initialized = False
@@ -77,6 +54,7 @@ class LazyEditorFeatures:
         server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)(actions)
         lenses = guard(types.TEXT_DOCUMENT_CODE_LENS, self._code_lenses)
         server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))(lenses)
+        server.feature(types.WORKSPACE_EXECUTE_COMMAND)(guard(types.WORKSPACE_EXECUTE_COMMAND, self._execute))
         for name in COMMANDS:
             server.command(name)(_announced())
         self._core.permissions.watch(self.refresh)
@@ -104,8 +82,7 @@ class LazyEditorFeatures:
             self._refreshing = True
             asyncio.get_running_loop().call_soon(self._send_refresh)
 
-    async def execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
-        """Run ``workspace/executeCommand``. Raises RequestError with a message."""
+    async def _execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
         return await (await self._loaded()).execute(params)
 
     async def _code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
@@ -120,15 +97,7 @@ class LazyEditorFeatures:
         if self._features is None:
             made = await asyncio.to_thread(_load)
             if self._features is None:  # another request may have been faster
-                self._features = made(
-                    self._server,
-                    self._core,
-                    self._client,
-                    self._requests,
-                    self._decisions.get(),
-                    self._documents,
-                    self.refresh,
-                )
+                self._features = made(*self._given)
         return self._features
 
     def _send_refresh(self) -> None:
@@ -149,7 +118,7 @@ def _load() -> type[EditorFeatures]:
 
 
 def _announced() -> Callable[..., None]:
-    """Commands are registered to be announced; they run in ``LazyEditorFeatures.execute``."""
+    """Commands are registered to be announced; they run in ``EditorFeatures.execute``."""
 
     def run(*arguments: object) -> None:
         raise AssertionError("commands are run by the protocol's own handler")

@@ -54,7 +54,7 @@ class Questions:
         self._server = server
         self._showing = showing
         self._decide = decide
-        self._send = answers
+        self._answer = answers
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._shown: set[str] = set()
 
@@ -96,11 +96,7 @@ class Questions:
         words, all_of_it = question_text(request), _all(request)
         more = (t(SHOW),) if request.files else (t(SHOW_ALL),) if len(all_of_it) > len(words) else ()
         while True:
-            try:
-                chosen = await self.choose(words, (t(ACCEPT), t(REJECT), *more))
-            except Exception as error:  # a client error: it may not know such questions
-                log.info("the question is not shown: %s", error)
-                chosen = None
+            chosen = await self._chosen(words, (t(ACCEPT), t(REJECT), *more))
             if chosen is None or chosen not in more:
                 break
             if request.files:
@@ -110,34 +106,33 @@ class Questions:
         if chosen is None:
             self._showing.say(f"{words}\n\n{t(_STILL_WAITS) if request.files else t(_COMMAND_WAITS)}")
             return
-        # From here on, an answer from another client must not interrupt this one.
-        self._asking.pop(request.request_id, None)
-        await self._answer(request, accepted=chosen == t(ACCEPT))
+        await self._send(request, self._decide(request, chosen == t(ACCEPT)))
 
     async def _ask_questions(self, request: PermissionRequest) -> None:
         """Show one question after the other, with its options as buttons."""
         answers: list[QuestionAnswer] = []
         for question in request.questions:
             labels = {shown_line(option.label): option.label for option in question.options}
-            try:
-                chosen = await self.choose(_question_words(request, question), (*labels, t(SKIP), t(LATER)))
-            except Exception as error:  # a client error: it may not know such questions
-                log.info("the question is not shown: %s", error)
-                chosen = None
+            chosen = await self._chosen(_question_words(request, question), (*labels, t(SKIP), t(LATER)))
             if chosen is None or chosen == t(LATER):
                 self._showing.say(f"{_question_words(request, question)}\n\n{t(_ANSWER_WAITS)}")
                 return
             answers.append(QuestionAnswer(chosen=(labels[chosen],) if chosen in labels else ()))
-        self._asking.pop(request.request_id, None)
         answered = any(answer.chosen for answer in answers)
-        try:
-            await self._send(request, tuple(answers) if answered else ())
-        except RequestError as error:
-            self._showing.say(str(error), types.MessageType.Error)
+        await self._send(request, self._answer(request, tuple(answers) if answered else ()))
 
-    async def _answer(self, request: PermissionRequest, *, accepted: bool) -> None:
+    async def _chosen(self, text: str, titles: tuple[str, ...]) -> str | None:
         try:
-            await self._decide(request, accepted)
+            return await self.choose(text, titles)
+        except Exception as error:  # a client error: it may not know such questions
+            log.info("the question is not shown: %s", error)
+            return None
+
+    async def _send(self, request: PermissionRequest, answer: Awaitable[None]) -> None:
+        # From here on, an answer from another client must not interrupt this one.
+        self._asking.pop(request.request_id, None)
+        try:
+            await answer
         except RequestError as error:
             self._showing.say(str(error), types.MessageType.Error)
 

@@ -11,7 +11,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from daemon.permission.rules import rule_words
-from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
 from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld
 from tools.files.hard_links import other_names
@@ -48,9 +48,7 @@ class Quoting:
         """Return the lines that a command is about, and the place as a reference. Raises RequestError."""
         path = await asyncio.to_thread(path_of, about.uri)
         if path is None:
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("Goalwright works on files on disk. Save this one first.")
-            )
+            raise RequestError(t("Goalwright works on files on disk. Save this one first."))
         document = self._documents().document(about.uri)
         spans = [one.range for one in about.diagnostics if one.range is not None] or (
             [about.range] if about.range is not None else []
@@ -105,15 +103,9 @@ def _read(path: Path) -> str:
     name = one_line(path.name, 200)
     try:
         if path.exists() and not path.is_file():
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("{name} cannot be read: it is not a file.", name=name)
-            )
+            raise RequestError(t("{name} cannot be read: it is not a file.", name=name))
         return decode(read_regular(path, _LARGEST, follow=True)).text
     except (OSError, ToolError) as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("{name} is too long to quote.", name=name)
-            ) from None
-        raise RequestError(
-            ErrorCode.INVALID_PARAMS, t("{name} cannot be read: {error}", name=name, error=error)
-        ) from None
+            raise RequestError(t("{name} is too long to quote.", name=name)) from None
+        raise RequestError(t("{name} cannot be read: {error}", name=name, error=error)) from None

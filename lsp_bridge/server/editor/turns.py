@@ -13,7 +13,7 @@ from lsprotocol import types
 from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied, TurnStarted
 from daemon.model.meters import Metered
 from lsp_bridge.protocol import sessions as p
-from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.editor.command_arguments import SHOW_ANSWER_TITLE
 from lsp_bridge.server.editor.progress import ProgressBar
 from lsp_bridge.server.editor.prompts import one_line
@@ -47,7 +47,8 @@ class Turns:
         self._requests = requests
         self._questions = questions
         self._showing = showing
-        self._session_id: str | None = None
+        self.session_id: str | None = None
+        """The session that this connection has started."""
         self._answer: tuple[str, str] | None = None
         """Name and text of the last answer, as a document."""
         self._turns = Background("following a turn")
@@ -58,11 +59,6 @@ class Turns:
         self._gone = False
 
     @property
-    def session_id(self) -> str | None:
-        """The session that this connection has started."""
-        return self._session_id
-
-    @property
     def has_answer(self) -> bool:
         """Whether a turn of this connection has said something."""
         return self._answer is not None
@@ -70,9 +66,7 @@ class Turns:
     async def show_answer(self) -> None:
         """Open what the last turn said. Raises RequestError."""
         if self._answer is None:
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("Goalwright has not answered anything in this editor yet.")
-            )
+            raise RequestError(t("Goalwright has not answered anything in this editor yet."))
         await self._showing.document(*self._answer)
 
     async def begin(
@@ -86,7 +80,8 @@ class Turns:
         """
         self._requests.context.check_rules()
         session = await self._session()
-        turn = _Turn(self, session, title, token, wants_answer=wants_answer)
+        turn = _Turn(self._questions, session, title, wants_answer=wants_answer)
+        turn.progress = ProgressBar(self._server, token, turn.cancel, self._tokens)
         # The turn is independent: it continues when the client, and everything shown there, has gone.
         working = _WORKING.start(self._work(turn, text))
         if self._gone:
@@ -119,10 +114,10 @@ class Turns:
         self._turns.cancel()
 
     async def _session(self) -> Session:
-        if self._session_id is None:
+        if self.session_id is None:
             made = await self._requests.sessions.new(p.SessionNewParams())
-            self._session_id = made.session.trace.trace_id
-        return await self._core.session(self._session_id)
+            self.session_id = made.session.trace.trace_id
+        return await self._core.session(self.session_id)
 
     async def _work(self, turn: _Turn, text: str) -> p.SessionPromptResult:
         if turn.canceled:
@@ -181,37 +176,18 @@ class Turns:
             show_answer_title=t(SHOW_ANSWER_TITLE),
         )
 
-    def asked(self, event: PermissionAsked) -> None:
-        """A question of a turn of ours."""
-        self._questions.ask(event.request)
-
-    def replied(self, event: PermissionReplied) -> None:
-        """It has been answered."""
-        self._questions.answered(event.request_id)
-
-    def progress(self, turn: _Turn, token: types.ProgressToken | None) -> ProgressBar:
-        """Return a progress bar whose cancel ends the turn."""
-        return ProgressBar(self._server, token, turn.cancel, self._tokens)
-
 
 class _Turn:
     """One prompt, from the moment it is sent."""
 
-    def __init__(
-        self,
-        turns: Turns,
-        session: Session,
-        title: str,
-        token: types.ProgressToken | None,
-        *,
-        wants_answer: bool,
-    ) -> None:
-        self._turns = turns
+    progress: ProgressBar
+
+    def __init__(self, questions: Questions, session: Session, title: str, *, wants_answer: bool) -> None:
+        self._questions = questions
         self.session = session
         self.title = title
         self.wants_answer = wants_answer
         self.prompt_id = f"editor_{uuid.uuid4().hex[:12]}"
-        self.progress = turns.progress(self, token)
         self.canceled = False
         self._active = False
         self._since = 0
@@ -231,9 +207,9 @@ class _Turn:
             return
         self.progress.follow(item)
         if isinstance(item, PermissionAsked):
-            self._turns.asked(item)
+            self._questions.ask(item.request)
         elif isinstance(item, PermissionReplied):
-            self._turns.replied(item)
+            self._questions.answered(item.request_id)
 
     def cancel(self) -> None:
         """Cancel at the user's request."""

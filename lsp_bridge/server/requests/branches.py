@@ -10,7 +10,7 @@ from daemon.agents.loader import COMPACTION, AgentProfile
 from lsp_bridge.protocol import branches as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import Empty
-from lsp_bridge.server.requests.declaration import refusals, request
+from lsp_bridge.server.requests.declaration import RequestArea, refusals, request
 from tools.errors import PermissionDeniedError, ToolError
 from tools.localization import t
 from tools.process.background import Background
@@ -22,16 +22,12 @@ if TYPE_CHECKING:
     from daemon.loop.session import Session
     from daemon.model.branches import BranchMeta
     from daemon.model.goals import Goal
-    from lsp_bridge.server.requests.request_context import RequestContext
+
+_BUILDING = Background("building a plan")
 
 
-class BranchRequests:
+class BranchRequests(RequestArea):
     """The requests of one connection about branches, sub-agents and agents."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
-        self._core = context.core
-        self._building = Background("building a plan")
 
     # -- explorations --
 
@@ -43,8 +39,8 @@ class BranchRequests:
         wanted = params.explore_start_id
         if wanted is not None and not any(one.explore_start_id == wanted for one in found):
             raise RequestError(
-                ErrorCode.UNKNOWN_BRANCH,
                 t("The goal {wanted} did not start an exploration in this session.", wanted=wanted),
+                ErrorCode.UNKNOWN_BRANCH,
             )
         return p.ExploreListResult(
             explorations=tuple(one for one in found if wanted in (None, one.explore_start_id)),
@@ -75,9 +71,7 @@ class BranchRequests:
         from daemon.explore.branch_actions import select_for_user
 
         if not any(item.partition(":")[0].strip() for item in params.choice):
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t('Nothing is chosen. Name a branch ("A") or a file ("A:a.py").')
-            )
+            raise RequestError(t('Nothing is chosen. Name a branch ("A") or a file ("A:a.py").'))
         for item in params.choice:
             await self._branch(params.session_id, item.partition(":")[0])
         self._context.check_rules()
@@ -158,7 +152,7 @@ class BranchRequests:
         prompt = await hand_over_plan(session, self._context.client_name)
         if params.start:
             # The session's events show the progress, so the caller need not stay.
-            self._building.start(session.prompt(prompt), name=f"build {session.session_id}")
+            _BUILDING.start(session.prompt(prompt), name=f"build {session.session_id}")
         return p.PlanBuildResult(session=await self._context.info(session), prompt=prompt)
 
     # -- helpers --

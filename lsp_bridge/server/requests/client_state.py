@@ -7,9 +7,10 @@ whose client has gone, or whose daemon was killed, would wait forever: any clien
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from daemon.model.branches import root_of
+from lsp_bridge.protocol.sessions import InitializationOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,17 +53,12 @@ class ClientPresence:
 class ClientState:
     """The state of one connection's client since ``initialize``."""
 
-    name: str = "client"
-    trusted: bool | None = None
-    can_save: bool = False
-    opens_on_request: bool = False
-    diagnostics: bool = False
-    chat: bool = False
+    options: InitializationOptions = field(default_factory=InitializationOptions)
     editor: str = ""
     """Its id among the editors with models; empty: it has none."""
     there: ClientPresence = field(default_factory=ClientPresence)
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    """The provider variables of its environment."""
 
 
 def attended_by(

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from daemon.loop.command_use import callable_skill, command_problems
 from daemon.mcp.configuration import SETTINGS
 from daemon.mcp.service import LISTING_WAIT_S
 from lsp_bridge.protocol import commands as p
-from lsp_bridge.server.requests.declaration import request
-
-if TYPE_CHECKING:
-    from lsp_bridge.server.requests.request_context import RequestContext
+from lsp_bridge.server.requests.declaration import RequestArea, request
 
 
-class CommandRequests:
+class CommandRequests(RequestArea):
     """The requests of one connection about slash commands, skills and own tools."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
 
     @request("goalwright/tools/list", changes=False)
     async def tools(self, params: p.OwnToolListParams) -> p.OwnToolListResult:
         """List the user's own tools, and definitions that cannot be used."""
-        tools, trust = self._context.core.own_tools, self._context.client_trust()
+        tools, trust = self._core.own_tools, self._context.client_trust()
         await tools.begin(trust, LISTING_WAIT_S)
         found, problems = tools.status(trust)
         config = self._context.client_config()
@@ -40,12 +33,12 @@ class CommandRequests:
     async def list(self, params: p.CommandListParams) -> p.CommandListResult:
         """List slash commands, skills and prompts of MCP servers, and files that should be some and are not."""
         trust, rules = self._context.client_trust(), self._context.client_rules()
-        servers, session_id = self._context.core.mcp, params.session_id or ""
+        servers, session_id = self._core.mcp, params.session_id or ""
         if params.start:
-            self._context.core.reload_config()
+            self._core.reload_config()
             await servers.begin(trust, LISTING_WAIT_S, session_id=session_id)
             await servers.listed(trust, session_id)
-        commands, skills = await asyncio.to_thread(self._context.core.found_prompts, trust)
+        commands, skills = await asyncio.to_thread(self._core.found_prompts, trust)
         called = [
             p.CommandInfo(
                 name=one.name,

@@ -12,7 +12,7 @@ from daemon.subagents.iteration import handover_source
 from lsp_bridge.protocol import plan as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import SessionParams, SessionResult
-from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
 from tools.text.truncate import head
 
@@ -22,19 +22,14 @@ if TYPE_CHECKING:
     from daemon.loop.request_builder import RequestBuilder
     from daemon.loop.session import Session
     from daemon.model.messages import Part
-    from lsp_bridge.server.requests.request_context import RequestContext
 
 NO_GOAL = "no goal"
 COMPACTION = "compaction"
 """Names of what belongs to no goal, among the messages."""
 
 
-class ContextRequests:
+class ContextRequests(RequestArea):
     """The requests of one connection about contexts."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
-        self._core = context.core
 
     @request("goalwright/session/context", changes=False)
     async def context(self, params: SessionParams) -> p.ContextResult:
@@ -63,22 +58,19 @@ class ContextRequests:
         if giving.foreign:
             # Its content would become the user's own words in a new session.
             raise RequestError(
-                ErrorCode.INVALID_PARAMS,
                 t(
                     "This session came with the folder, so its text may have been written by anyone, and "
                     "nothing is handed over from it. Start a new session and describe the task."
-                ),
+                )
             )
         if giving.running:
             raise RequestError(
-                ErrorCode.BUSY,
                 t("The session is running. Cancel the turn or wait until it ends, then hand it over."),
+                ErrorCode.BUSY,
             )
         state = giving.state
         if not state.messages:
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("There is nothing to hand over: the session is empty.")
-            )
+            raise RequestError(t("There is nothing to hand over: the session is empty."))
         text = handover_text(handover_source(state), params.agent)
         config = self._context.client_config()
         session = self._core.new_session(model=state.trace.model, agent=params.agent, config=config)

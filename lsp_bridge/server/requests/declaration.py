@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from daemon.agents.loader import UnknownAgentError
 from daemon.api.address import ApiError
@@ -27,6 +27,9 @@ from daemon.trace_maintenance import InUseError
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from tools.errors import ToolError
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from lsp_bridge.server.requests.request_context import RequestContext
 
 Area = TypeVar("Area")
 Params = TypeVar("Params", bound=Model)
@@ -63,6 +66,14 @@ class Request:
         """Return the models of its params and its result."""
         params, result = get_type_hints(self.handler).values()
         return params, result
+
+
+class RequestArea:
+    """The requests of one connection about one subject."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._core = context.core
 
 
 REQUESTS: dict[str, Request] = {}
@@ -110,4 +121,4 @@ def refusals(failed: ErrorCode | None = None) -> Generator[None]:
         words = str(error)
         if isinstance(error, UnknownTraceError):
             words = t("{error} List the sessions with `goalwright sessions`.", error=error)
-        raise RequestError(code, words) from error
+        raise RequestError(words, code) from error

@@ -9,24 +9,19 @@ from daemon.loop.session import BusyError, Session
 from daemon.loop.user_plan import UserPlan
 from lsp_bridge.protocol import plan as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
-from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.model.permissions import FileDiff
-    from lsp_bridge.server.requests.request_context import RequestContext
 
 _AboutGoal = p.GoalRenameParams | p.GoalMoveParams | p.GoalParams | p.GoalDoneParams
 
 
-class GoalRequests:
+class GoalRequests(RequestArea):
     """The goal requests of one connection."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
-        self._core = context.core
 
     @request("goalwright/goal/add", changes=True)
     async def add(self, params: p.GoalAddParams) -> p.GoalResult:
@@ -69,17 +64,17 @@ class GoalRequests:
             )
         except BusyError as error:
             raise RequestError(
-                ErrorCode.BUSY,
                 t("{error} Without revertFiles a goal can be abandoned at any time.", error=error),
+                ErrorCode.BUSY,
             ) from error
         except RestoreRefusedError as error:
             raise RequestError(
-                ErrorCode.HISTORY_CONFLICT,
                 t(
                     "{error}\n\nThe goal is still open. To keep the files as they are, abandon it without "
                     "revertFiles.",
                     error=error,
                 ),
+                ErrorCode.HISTORY_CONFLICT,
             ) from error
         return _result(session, params.goal_id, files)
 

@@ -8,9 +8,9 @@ from daemon.explore.branch_actions import SELECT_CALL
 from daemon.loop.forking import is_prompt
 from daemon.loop.undo import Caller, Outcome, Restorer
 from lsp_bridge.protocol import history as p
-from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.protocol.sessions import SessionParams
-from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
 from tools.paths import rule_target
 from tools.text.truncate import one_line
@@ -20,18 +20,13 @@ if TYPE_CHECKING:
 
     from daemon.files.changes import FileSetChange
     from daemon.model.messages import Message
-    from lsp_bridge.server.requests.request_context import RequestContext
 
 _PROMPT = 80
 """Characters of a prompt beside its changes."""
 
 
-class HistoryRequests:
+class HistoryRequests(RequestArea):
     """The history requests of one connection."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
-        self._core = context.core
 
     @request("goalwright/history/list", changes=False)
     async def list(self, params: SessionParams) -> p.HistoryResult:
@@ -67,9 +62,7 @@ class HistoryRequests:
     async def restore(self, params: p.HistoryRestoreParams) -> p.HistoryOutcome:
         """Undo everything since a message, or for a goal; with ``dryRun`` only report it."""
         if (params.message_id is None) == (params.goal_id is None):
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("Choose either a message or a goal to restore, not both.")
-            )
+            raise RequestError(t("Choose either a message or a goal to restore, not both."))
         restorer = await self._restorer(params.session_id)
         outcome = await restorer.restore(
             message_id=params.message_id,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from daemon.mcp.lent import GivenServer
 from daemon.mcp.service import SHOWN_WAIT_S, set_enabled
@@ -11,20 +10,13 @@ from daemon.model.branches import root_of
 from lsp_bridge.protocol import mcp as p
 from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.sessions import Empty
-from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
 from tools.tool import ToolError
 
-if TYPE_CHECKING:
-    from lsp_bridge.server.requests.request_context import RequestContext
 
-
-class McpRequests:
+class McpRequests(RequestArea):
     """The requests of one connection about MCP servers."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
-        self._core = context.core
 
     @request("goalwright/mcp/list", changes=False)
     async def list(self, params: p.McpListParams) -> p.McpListResult:

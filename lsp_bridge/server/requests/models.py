@@ -11,34 +11,28 @@ from daemon.provider.commit_message import commit_message
 from daemon.provider.editor_models import EDITORS, Ending, Piece
 from daemon.provider.model_calls import ProviderError
 from lsp_bridge.protocol import models as p
-from lsp_bridge.protocol.handshake import ErrorCode, RequestError
-from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lsp_bridge.server.requests.request_context import RequestContext
 
-
-class ModelRequests:
+class ModelRequests(RequestArea):
     """The requests of one connection about models."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
 
     @request("goalwright/model/list", changes=False)
     async def list(self, params: p.ModelListParams) -> p.ModelListResult:
         """List the providers with their models."""
         if params.provider is not None and params.provider not in catalogue.PROVIDER_IDS:
             raise RequestError(
-                ErrorCode.INVALID_PARAMS,
                 t(
                     "There is no provider {provider!r}. Choose one of: {known}.",
                     provider=params.provider,
                     known=", ".join(catalogue.PROVIDER_IDS),
-                ),
+                )
             )
         found = await catalogue.providers(self._with(params.env), params.provider)
         return p.ModelListResult(
@@ -88,7 +82,7 @@ class ModelRequests:
         try:
             wanted = EDITORS.take(self._context.client.editor, params.chat_id, pieces, ending)
         except ValueError as error:
-            raise RequestError(ErrorCode.INVALID_PARAMS, str(error)) from error
+            raise RequestError(str(error)) from error
         return p.ModelAnswerResult(wanted=wanted)
 
     def _with(self, more: Mapping[str, str]) -> dict[str, str]:

@@ -15,23 +15,18 @@ from daemon.trust import mode_in_force
 from lsp_bridge.protocol import permissions as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import CanceledResult
-from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
 from tools.text.decoding import decode
 from tools.tool import ProposedFile, ToolError
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
-    from lsp_bridge.server.requests.request_context import RequestContext
     from tools.ports import Job
 
 
-class PermissionRequests:
+class PermissionRequests(RequestArea):
     """The requests of one connection about permission."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
-        self._core = context.core
 
     # -- waiting requests --
 
@@ -51,11 +46,11 @@ class PermissionRequests:
             file = self._core.permissions.proposed(params.request_id, params.path)
         except KeyError as error:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST, t("This request is no longer open: it was answered or canceled.")
+                t("This request is no longer open: it was answered or canceled."), ErrorCode.UNKNOWN_REQUEST
             ) from error
         if file is None:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST, t("The request does not touch {path}.", path=params.path)
+                t("The request does not touch {path}.", path=params.path), ErrorCode.UNKNOWN_REQUEST
             )
         return await asyncio.to_thread(_both_sides, file)
 
@@ -66,7 +61,7 @@ class PermissionRequests:
             files = await self._core.permissions.preview(params.request_id, params.files)
         except KeyError as error:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST, t("This request is no longer open: it was answered or canceled.")
+                t("This request is no longer open: it was answered or canceled."), ErrorCode.UNKNOWN_REQUEST
             ) from error
         return p.PermissionPreviewResult(files=files)
 
@@ -92,8 +87,8 @@ class PermissionRequests:
             )
         except KeyError as error:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST,
                 t("This request is no longer open; it may have been canceled with its turn."),
+                ErrorCode.UNKNOWN_REQUEST,
             ) from error
         return p.PermissionReplyResult(accepted=accepted, by=by)
 

@@ -51,7 +51,7 @@ class RequestContext:
     @property
     def client_name(self) -> str:
         """Name of the client, as the author of its actions."""
-        return self.client.name
+        return self.client.options.client
 
     # -- settings of this client --
 
@@ -60,14 +60,14 @@ class RequestContext:
         files = self.core.config(self.client_trust() == "trusted")
         if self._config is None or self._config[0] is not files:
             # Keep the object, because rules are compiled once per object.
-            self._config = files, files.overlaid(self.client.settings, "editor", self.client.name)
+            self._config = files, files.overlaid(self.client.options.settings, "editor", self.client_name)
         return self._config[1]
 
     def client_trust(self) -> Trust:
         """Return the trust in the folder, as the editor states it; without its statement, as in the user's list."""
-        if self.client.trusted is None:
+        if self.client.options.trusted is None:
             return self.core.trust()
-        return "trusted" if self.client.trusted else "restricted"
+        return "trusted" if self.client.options.trusted else "restricted"
 
     def client_rules(self) -> RuleSet:
         """Return the rules of a session of this client in which nothing was granted."""
@@ -86,7 +86,7 @@ class RequestContext:
 
     def attended_by(self, session_id: str) -> tuple[str, ...]:
         """Return the names of the other clients that can answer a session's questions."""
-        others = ((other.name, other.there) for other in self.clients() if other is not self.client)
+        others = ((other.options.client, other.there) for other in self.clients() if other is not self.client)
         return attended_by(session_id, self.core.live(root_of(session_id)), others)
 
     def check_rules(self) -> None:
@@ -95,7 +95,7 @@ class RequestContext:
         if blocking := self.client_config().blocking:
             # Without its rules a configuration would allow what the user forbade.
             raise RequestError(
-                ErrorCode.CONFIG_BROKEN, t("Nothing is done until this is fixed: ") + "; ".join(blocking)
+                t("Nothing is done until this is fixed: ") + "; ".join(blocking), ErrorCode.CONFIG_BROKEN
             )
 
     def provider_env(self) -> dict[str, str]:

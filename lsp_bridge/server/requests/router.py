@@ -57,5 +57,5 @@ class Requests:
             with refusals():
                 session = await self.context.core.session(session_id)
             if session.sealed:
-                raise RequestError(ErrorCode.SEALED, session.sealed)
+                raise RequestError(session.sealed, ErrorCode.SEALED)
         return (await self._handlers[method](parsed)).wire()

@@ -20,7 +20,7 @@ from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestEr
 from lsp_bridge.server.requests.activity import active_sessions
 from lsp_bridge.server.requests.branches import awaiting
 from lsp_bridge.server.requests.context import prepared
-from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.server.requests.declaration import RequestArea, request
 from lsp_bridge.server.requests.validation import check_budget, check_mode, check_model, mode_notice
 from tools.localization import t
 from tools.text.truncate import head
@@ -28,16 +28,10 @@ from tools.text.truncate import head
 if TYPE_CHECKING:
     from daemon.loop.session import Session
     from daemon.provider.choose import ModelChoice
-    from lsp_bridge.server.requests.request_context import RequestContext
 
 
-class SessionRequests:
+class SessionRequests(RequestArea):
     """The requests of one connection about the daemon and its sessions."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context = context
-        self._core = context.core
-        self._client = context.client
 
     # -- daemon --
 
@@ -238,18 +232,16 @@ class SessionRequests:
     async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:
         """Work on a prompt; answers when its turn has ended."""
         if not params.text.strip() and not params.attachments:
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("The prompt is empty. Write what Goalwright should do.")
-            )
+            raise RequestError(t("The prompt is empty. Write what Goalwright should do."))
         if problem := self._core.workspace_problem():
-            raise RequestError(ErrorCode.STORE_FAILED, problem)
+            raise RequestError(problem, ErrorCode.STORE_FAILED)
         self._context.check_rules()
         choice = await self._context.choice()
         session = await self._core.session(params.session_id)
         self._context.adopt(session, choice)
         self._notice_once(session, choice)
         prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
-        self._client.there.begins(session.session_id, prompt_id)
+        self._context.client.there.begins(session.session_id, prompt_id)
         try:
             if not params.attachments and switch_alone(session, params.text):
                 self._core.used(session.session_id)
@@ -264,7 +256,7 @@ class SessionRequests:
                 planner=params.planner,
             )
         finally:
-            self._client.there.ended(session.session_id, prompt_id)
+            self._context.client.there.ended(session.session_id, prompt_id)
         return p.SessionPromptResult(
             prompt_id=result.prompt_id, stop_reason=result.stop, detail=result.detail, removed=result.removed
         )
@@ -308,9 +300,7 @@ class SessionRequests:
     async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:
         """Change or remove a waiting prompt."""
         if params.text is not None and not params.text.strip():
-            raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("The prompt is empty. Write a text, or null to remove it.")
-            )
+            raise RequestError(t("The prompt is empty. Write a text, or null to remove it."))
         session = await self._core.session(params.session_id)
         if params.hold is None:
             found = session.edit_queued(params.prompt_id, params.text)
@@ -318,8 +308,8 @@ class SessionRequests:
             found = session.hold_queued(params.prompt_id, params.hold)
         if not found:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST,
                 t("This prompt is no longer waiting: it is in progress or was removed."),
+                ErrorCode.UNKNOWN_REQUEST,
             )
         return p.Empty()
 
@@ -342,11 +332,11 @@ class SessionRequests:
         if session.config.blocking or (model.startswith("demo/") and last is not None and "demo" not in last):
             return  # neither without its rules, nor with the model of a client that has no key for the current one
         if session.resume() and session.state.turn is not None:
-            self._client.there.begins(session.session_id, session.state.turn)
+            self._context.client.there.begins(session.session_id, session.state.turn)
 
     def _follow(self, session: Session) -> None:
         self._context.subscribe(session)
-        self._client.there.follows(session.session_id)
+        self._context.client.there.follows(session.session_id)
 
     def _notice_once(self, session: Session, choice: ModelChoice) -> None:
         """Show the user problems of the settings and the like at a session's first prompt, and of telemetry at the next

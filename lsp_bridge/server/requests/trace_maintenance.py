@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from daemon.model.branches import root_of
 from daemon.store.pruning import PruneLimits
 from lsp_bridge.protocol import traces as p
-from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.protocol.sessions import Empty
 from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
@@ -110,20 +110,9 @@ class TraceMaintenanceRequests:
 def _absolute(archive: str) -> Path:
     path = Path(archive)
     if not path.is_absolute():
-        raise RequestError(ErrorCode.INVALID_PARAMS, t("{archive} is not an absolute path.", archive=archive))
+        raise RequestError(t("{archive} is not an absolute path.", archive=archive))
     return path
 
 
 def _sessions(done: Rebuilt) -> tuple[p.RebuiltSession, ...]:
-    return tuple(
-        p.RebuiltSession(
-            session_id=session.session_id,
-            events=session.events,
-            messages=session.messages,
-            goals=session.goals,
-            repaired=session.repaired,
-            problems=session.problems,
-            failed=session.failed,
-        )
-        for session in done.sessions
-    )
+    return tuple(p.RebuiltSession.model_validate(one, from_attributes=True) for one in done.sessions)

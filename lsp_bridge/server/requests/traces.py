@@ -8,8 +8,8 @@ from daemon.api.message_query import MessageQuery
 from daemon.api.reader import Goals, TraceReader
 from daemon.model.branches import BRANCH_ID, child_id
 from lsp_bridge.protocol import traces as p
-from lsp_bridge.protocol.handshake import ErrorCode, RequestError
-from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from lsp_bridge.server.requests.request_context import RequestContext
 
 
-class TraceRequests:
+class TraceRequests(RequestArea):
     """The requests of one connection about traces."""
 
     def __init__(self, context: RequestContext) -> None:
-        self._context = context
-        self._reader = TraceReader(context.core.store, self._state, is_foreign=context.core.is_foreign)
+        super().__init__(context)
+        self._reader = TraceReader(self._core.store, self._state, is_foreign=self._core.is_foreign)
 
     @request("goalwright/api/open", changes=False)
     async def open(self, params: p.ApiOpenParams) -> p.ApiOpenResult:
@@ -37,11 +37,10 @@ class TraceRequests:
         branch = params.branch_id
         if branch is not None and not BRANCH_ID.fullmatch(branch):
             raise RequestError(
-                ErrorCode.INVALID_PARAMS,
                 t(
                     "{branch!a} is not the id of a branch (A, B, …) or a sub-agent (s1, A.s1, …).",
                     branch=branch[:100],
-                ),
+                )
             )
         session_id = child_id(params.session_id, branch) if branch else params.session_id
         query = MessageQuery.model_construct(
@@ -58,7 +57,7 @@ class TraceRequests:
         return p.TraceMessagesResult(messages=tuple(messages), has_earlier=has_earlier)
 
     def _state(self, session_id: str) -> SessionState | None:
-        live = self._context.core.live(session_id)
+        live = self._core.live(session_id)
         return None if live is None else live.state
 
 
@@ -69,11 +68,7 @@ def _goals(goal_index: GoalIndex, params: p.TraceMessagesParams) -> Goals:
     goal = goal_index.goals.get(params.goal_id)
     if goal is None:
         raise RequestError(
-            ErrorCode.INVALID_PARAMS,
-            t(
-                "The plan has no goal with the internal id {goal_id!a}.",
-                goal_id=params.goal_id[:100],
-            ),
+            t("The plan has no goal with the internal id {goal_id!a}.", goal_id=params.goal_id[:100])
         )
     below = goal_index.descendants(goal.id) if params.descendants else ()
     return frozenset((goal.id, *(one.id for one in below)))

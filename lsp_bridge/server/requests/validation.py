@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from daemon.model.traces import Budget
 from daemon.provider.choose import parse_model
 from daemon.trust import mode_in_force
-from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def check_model(model: str) -> None:
     try:
         parse_model(model)
     except ValueError as error:
-        raise RequestError(ErrorCode.INVALID_PARAMS, str(error)) from error
+        raise RequestError(str(error)) from error
 
 
 def check_mode(mode: Mode, trust: Trust) -> None:
@@ -37,16 +37,13 @@ def check_mode(mode: Mode, trust: Trust) -> None:
         return
     if trust == "restricted":
         raise RequestError(
-            ErrorCode.INVALID_PARAMS,
             t(
                 "The mode {mode} is not available in a folder that you do not trust: nothing is changed or "
                 "run there. Trust it in the editor first.",
                 mode=mode,
-            ),
+            )
         )
-    raise RequestError(
-        ErrorCode.INVALID_PARAMS, t("The mode {mode} {needs_trust}", mode=mode, needs_trust=t(_NEEDS_TRUST))
-    )
+    raise RequestError(t("The mode {mode} {needs_trust}", mode=mode, needs_trust=t(_NEEDS_TRUST)))
 
 
 def mode_notice(config: Config, trust: Trust) -> str:
@@ -62,11 +59,10 @@ def check_budget(budget: Budget) -> None:
         # An empty object, or an unknown name, would otherwise mean "no limits" and remove those of the settings.
         names = ", ".join(to_camel(name) for name in Budget.model_fields)
         raise RequestError(
-            ErrorCode.INVALID_PARAMS,
             t(
                 "Name a limit: {names}. Null means no limit; limits that you leave out are removed.",
                 names=names,
-            ),
+            )
         )
     limits = {
         "money": (budget.session_usd, budget.goal_usd),
@@ -76,10 +72,9 @@ def check_budget(budget: Budget) -> None:
         for value in values:
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise RequestError(
-                    ErrorCode.INVALID_PARAMS,
                     t(
                         "A limit of {value:g} ({unit}) is not valid: give 0 or more, or null for no limit.",
                         value=value,
                         unit=unit,
-                    ),
+                    )
                 )

@@ -15,7 +15,7 @@ from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.diagnostics_freshness import Settling, Timing
-from lsp_bridge.language_client.specs import Command, ServerSpec
+from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
 from tools.tool import DiagnosticsReport
 
 FAKE = Path(__file__).parents[1] / "programs" / "language_server.py"

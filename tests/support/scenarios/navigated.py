@@ -11,7 +11,7 @@ from typing import Any
 from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
 from lsp_bridge.language_client.navigation.server_requests import AskingTiming
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.specs import Command, ServerSpec
+from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
 from tests.support.scenarios.language_workspace import SOON
 from tools.language_ports import Position
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daemon.provider.choose import ModelChoice
+from lsp_bridge.protocol.sessions import InitializationOptions
 from lsp_bridge.server.connection import Bridge
 from lsp_bridge.server.requests.client_state import ClientState
 
@@ -30,5 +31,5 @@ def test_one_restricted_client_revokes_trust_else_list_decides(
     said: list[bool | None], listed: bool, trusted: bool
 ) -> None:
     bridge = Bridge("0", no_model)
-    bridge.clients += [ClientState(trusted=client) for client in said]
+    bridge.clients += [ClientState(InitializationOptions(trusted=client)) for client in said]
     assert bridge.trusts(listed) is trusted

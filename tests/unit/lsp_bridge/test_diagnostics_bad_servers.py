@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
-from lsp_bridge.language_client.specs import Command, ServerSpec
+from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
 from tests.support.scenarios.language_workspace import (
     HANG_S,
     HASTY,

@@ -5,19 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language_client.specs import (
-    Command,
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.discovery import (
     DiscoveryResult,
-    ServerSpec,
-    Setup,
-    SetupContext,
-    find_server,
+    ignored_programs,
     look_up,
     safe_environment,
     safe_path,
 )
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language_client.specs.discovery import ignored_programs
+from lsp_bridge.language_client.specs.server_spec import Command, Project, ServerSpec, Setup, SetupContext
 
 SPEC = ServerSpec("s", {".x": "x"}, (Command("first", ("one-ls", "--stdio")), Command("second", ("two-ls",))))
 
@@ -43,7 +39,7 @@ def test_the_daemons_own_bin_comes_before_path(places: tuple[Path, Path, Path]) 
     workspace, own, usr = places
     program(usr, "one-ls")
     mine = program(own, "one-ls")
-    found = find_server(SPEC, workspace, search_path=str(usr), own_bin=own)
+    found = look_up(SPEC, Project(workspace), search_path=str(usr), own_bin=own).found
     assert found is not None
     assert (found.name, found.argv) == ("first", (str(mine), "--stdio"))
 
@@ -51,7 +47,7 @@ def test_the_daemons_own_bin_comes_before_path(places: tuple[Path, Path, Path]) 
 def test_the_next_command_is_tried_when_the_first_is_missing(places: tuple[Path, Path, Path]) -> None:
     workspace, own, usr = places
     program(usr, "two-ls")
-    found = find_server(SPEC, workspace, search_path=str(usr), own_bin=own)
+    found = look_up(SPEC, Project(workspace), search_path=str(usr), own_bin=own).found
     assert found is not None
     assert found.name == "second"
 
@@ -62,7 +58,7 @@ def test_programs_in_the_workspace_are_not_found(places: tuple[Path, Path, Path]
     (usr / "two-ls").symlink_to(program(workspace, "two-ls"))
     (usr / "link").symlink_to(workspace / "bin")
     search = os.pathsep.join([str(workspace / "bin"), str(usr / "link"), "bin", ".", "", str(usr)])
-    assert find_server(SPEC, workspace, search_path=search, own_bin=own) is None
+    assert look_up(SPEC, Project(workspace), search_path=search, own_bin=own).found is None
 
 
 def test_a_server_that_cannot_be_set_up_safely_is_not_found(places: tuple[Path, Path, Path]) -> None:
@@ -73,18 +69,20 @@ def test_a_server_that_cannot_be_set_up_safely_is_not_found(places: tuple[Path, 
         assert place.executable == usr / "one-ls"
 
     spec = ServerSpec("s", {".x": "x"}, SPEC.commands, unsafe)
-    assert find_server(spec, workspace, search_path=str(usr), own_bin=own) is None
+    assert look_up(spec, Project(workspace), search_path=str(usr), own_bin=own).found is None
 
 
 def test_search_paths_lose_their_relative_and_workspace_entries(tmp_path: Path) -> None:
     inside = str(tmp_path / "node_modules" / ".bin")
-    assert safe_path(os.pathsep.join([inside, "/usr/bin", "bin", ""]), tmp_path.resolve()) == "/usr/bin"
+    assert (
+        safe_path(os.pathsep.join([inside, "/usr/bin", "bin", ""]), Project(tmp_path.resolve())) == "/usr/bin"
+    )
 
 
 def test_a_server_inherits_no_search_path_into_the_workspace(tmp_path: Path) -> None:
     inside = str(tmp_path / "lib")
     given = {"PATH": f"{inside}{os.pathsep}/usr/bin", "PYTHONPATH": inside, "NODE_PATH": ".", "HOME": "/h"}
-    assert safe_environment(given, tmp_path.resolve()) == {
+    assert safe_environment(given, Project(tmp_path.resolve())) == {
         "PATH": "/usr/bin",
         "HOME": "/h",
         "PYTHONSAFEPATH": "1",
@@ -99,7 +97,7 @@ def test_pyright_gets_an_interpreter_outside_the_workspace(tmp_path: Path) -> No
     (workspace / ".venv" / "pyvenv.cfg").write_text("", encoding="ascii")
     packages = workspace / ".venv" / "lib" / "python3.12" / "site-packages"
     packages.mkdir(parents=True)
-    setup = spec.configure(SetupContext(workspace, usr / "basedpyright-langserver", str(usr)))
+    setup = spec.configure(SetupContext(Project(workspace), usr / "basedpyright-langserver", str(usr)))
     assert isinstance(setup, Setup)
     assert setup.settings["python"]["pythonPath"] == str(python)
     assert setup.settings["basedpyright"]["analysis"]["extraPaths"] == [str(packages)]
@@ -142,10 +140,9 @@ def test_tsserver_is_the_projects_own_only_in_a_trusted_folder(
     ours = typescript(usr, "5.9.3") / "lib" / "tsserver.js" if beside else None
     seen = look_up(
         default("typescript-language-server"),
-        workspace,
+        Project(workspace, trusted=trusted),
         search_path=str(programs),
         own_bin=own,
-        trusted=trusted,
     )
     expected = theirs if trusted else ours
     if expected is None:
@@ -181,7 +178,9 @@ def test_typescript_7_runs_unless_the_project_has_an_older_one(
     if outside:
         typescript(usr, outside)
     search = str(usr / "node_modules" / ".bin")
-    found = find_server(default("typescript-7"), workspace, search_path=search, own_bin=own, trusted=trusted)
+    found = look_up(
+        default("typescript-7"), Project(workspace, trusted=trusted), search_path=search, own_bin=own
+    ).found
     if expected is None:
         assert found is None
     else:
@@ -198,20 +197,22 @@ def test_trusted_project_servers_come_first_nearest_folder_first(
     program(own, "one-ls")
     program(usr, "one-ls")
     above = program(workspace / "node_modules" / ".bin", "one-ls")
-    found = find_server(SPEC, workspace, root=root, search_path=str(usr), own_bin=own, trusted=True)
+    found = look_up(SPEC, Project(workspace, root, trusted=True), search_path=str(usr), own_bin=own).found
     assert found is not None and found.argv[0] == str(above)
     nearest = program(root / ".venv" / "bin", "two-ls")
-    found = find_server(SPEC, workspace, root=root, search_path=str(usr), own_bin=own, trusted=True)
+    found = look_up(SPEC, Project(workspace, root, trusted=True), search_path=str(usr), own_bin=own).found
     assert found is not None and found.argv == (str(nearest),)
 
 
 def test_servers_of_an_untrusted_project_are_named_but_not_used(places: tuple[Path, Path, Path]) -> None:
     workspace, own, usr = places
     theirs = program(workspace / ".venv" / "bin", "one-ls")
-    assert look_up(SPEC, workspace, search_path=str(usr), own_bin=own) == DiscoveryResult(None, (theirs,))
+    assert look_up(SPEC, Project(workspace), search_path=str(usr), own_bin=own) == DiscoveryResult(
+        None, (theirs,)
+    )
     program(usr, "one-ls")
-    assert find_server(SPEC, workspace, search_path=str(usr), own_bin=own) is not None
-    assert ignored_programs(SPEC, workspace) == (theirs,)
+    assert look_up(SPEC, Project(workspace), search_path=str(usr), own_bin=own).found is not None
+    assert ignored_programs(SPEC, Project(workspace)) == (theirs,)
 
 
 def test_pyright_asks_the_interpreter_of_a_trusted_project(places: tuple[Path, Path, Path]) -> None:
@@ -220,7 +221,7 @@ def test_pyright_asks_the_interpreter_of_a_trusted_project(places: tuple[Path, P
     python = program(workspace / "venv" / "bin", "python")
     (workspace / "venv" / "pyvenv.cfg").write_text("", encoding="ascii")
     setup = default("pyright").configure(
-        SetupContext(workspace, usr / "pyright-langserver", str(usr), root, trusted=True)
+        SetupContext(Project(workspace, root, trusted=True), usr / "pyright-langserver", str(usr))
     )
     assert isinstance(setup, Setup)
     assert setup.settings["python"]["pythonPath"] == str(python)
@@ -229,9 +230,11 @@ def test_pyright_asks_the_interpreter_of_a_trusted_project(places: tuple[Path, P
 def test_rust_analyzer_runs_in_trusted_folders_only(places: tuple[Path, Path, Path]) -> None:
     workspace, own, usr = places
     program(usr, "rust-analyzer")
-    seen = look_up(default("rust-analyzer"), workspace, search_path=str(usr), own_bin=own)
+    seen = look_up(default("rust-analyzer"), Project(workspace), search_path=str(usr), own_bin=own)
     assert seen.found is None and seen.unusable[0].untrusted
-    seen = look_up(default("rust-analyzer"), workspace, search_path=str(usr), own_bin=own, trusted=True)
+    seen = look_up(
+        default("rust-analyzer"), Project(workspace, trusted=True), search_path=str(usr), own_bin=own
+    )
     assert seen.found is not None
 
 
@@ -240,10 +243,10 @@ def test_gopls_neither_downloads_nor_compiles_if_untrusted(
 ) -> None:
     workspace, own, usr = places
     program(usr, "gopls")
-    seen = look_up(default("gopls"), workspace, search_path=str(usr), own_bin=own)
+    seen = look_up(default("gopls"), Project(workspace), search_path=str(usr), own_bin=own)
     assert seen.found is None and "go command" in seen.unusable[0].reason
     program(usr, "go")
-    seen = look_up(default("gopls"), workspace, search_path=str(usr), own_bin=own)
+    seen = look_up(default("gopls"), Project(workspace), search_path=str(usr), own_bin=own)
     assert seen.found is not None
     environment = seen.found.setup.settings["gopls"]["env"]
     assert (environment["GOTOOLCHAIN"], environment["CGO_ENABLED"]) == ("local", "0")
@@ -256,10 +259,10 @@ def test_bash_server_requires_shellcheck_outside_the_workspace(
     program(usr, "bash-language-server")
     program(workspace / "bin", "shellcheck")
     search = os.pathsep.join([str(usr), str(workspace / "bin")])
-    seen = look_up(default("bash-language-server"), workspace, search_path=search, own_bin=own)
+    seen = look_up(default("bash-language-server"), Project(workspace), search_path=search, own_bin=own)
     assert seen.found is None and "shellcheck" in seen.unusable[0].reason
     beside = program(own, "shellcheck")
-    seen = look_up(default("bash-language-server"), workspace, search_path=search, own_bin=own)
+    seen = look_up(default("bash-language-server"), Project(workspace), search_path=search, own_bin=own)
     assert seen.found is not None
     assert seen.found.setup.settings["bashIde"]["shellcheckPath"] == str(beside)
 
@@ -268,10 +271,10 @@ def test_trusted_project_programs_are_on_the_server_path(places: tuple[Path, Pat
     workspace, _, usr = places
     program(workspace / ".venv" / "bin", "python")
     environment = {"PATH": os.pathsep.join([str(usr), "bin"]), "PYTHONPATH": str(workspace / "src")}
-    safe = safe_environment(environment, workspace, trusted=True)
+    safe = safe_environment(environment, Project(workspace, trusted=True))
     assert safe["PATH"] == os.pathsep.join([str(workspace / ".venv" / "bin"), str(usr)])
     assert safe["PYTHONPATH"] == str(workspace / "src")
-    assert "PYTHONPATH" not in safe_environment(environment, workspace)
+    assert "PYTHONPATH" not in safe_environment(environment, Project(workspace))
 
 
 def test_server_specs_are_ordered_and_have_install_hints() -> None:

@@ -33,7 +33,7 @@ async def editing(typed: str, *, can_save: bool = True) -> AsyncGenerator[tuple[
         path.write_bytes(b"on disk\r\n")
         async with attached(door, path, can_save=can_save) as editor:
             editor.type(typed)
-            await until(lambda: door.bridge.unsaved_text(path) == typed)
+            await until(lambda: door.bridge.editors.unsaved(path) == typed)
             yield door, editor, await door.client("chat", settings=ALLOW)
 
 
@@ -43,7 +43,7 @@ async def test_edit_of_unsaved_text_is_applied_in_the_editor_and_saved() -> None
         assert not edit["isError"], edit["content"]
         assert editor.path.read_bytes() == b"on disk\r\ntyped smile and x\r\nlast"
         assert editor.applied == ["on disk\r\ntyped smile and x\r\nlast"]
-        await until(lambda: door.bridge.unsaved_text(editor.path) is None)
+        await until(lambda: door.bridge.editors.unsaved(editor.path) is None)
 
 
 async def test_an_editor_that_cannot_save_is_not_touched() -> None:
@@ -84,7 +84,7 @@ async def test_editor_that_cannot_save_shows_the_edit_written_to_disk(able: dict
         assert not first["isError"] and not second["isError"], (first["content"], second["content"])
         assert editor.applied == ["two 1\nlast\n", "two 1\nend\n"]
         assert editor.path.read_bytes() == b"two 1\nend\n"
-        assert door.bridge.unsaved_text(editor.path) is None
+        assert door.bridge.editors.unsaved(editor.path) is None
 
 
 async def test_undo_updates_the_buffer_of_an_editor_that_cannot_save() -> None:
@@ -93,7 +93,7 @@ async def test_undo_updates_the_buffer_of_an_editor_that_cannot_save() -> None:
         [listed] = (await client.request("goalwright/session/list"))["sessions"]
         await client.request("goalwright/history/undo", {"sessionId": listed["trace"]["traceId"]})
         assert (editor.text, editor.path.read_bytes()) == ("one 1\nlast\n", b"one 1\nlast\n")
-        assert door.bridge.unsaved_text(editor.path) is None
+        assert door.bridge.editors.unsaved(editor.path) is None
 
 
 @pytest.mark.parametrize("refusal", ["applied: false", "error", "gone"])

@@ -53,7 +53,7 @@ async def editing() -> AsyncGenerator[tuple[Door, Editor, Raw]]:
 
 async def typed(door: Door, editor: Editor, text: str) -> None:
     editor.type(text)
-    await until(lambda: door.bridge.unsaved_text(editor.path) == text)
+    await until(lambda: door.bridge.editors.unsaved(editor.path) == text)
 
 
 def formats(editor: Editor) -> None:
@@ -70,7 +70,7 @@ async def test_nothing_is_saved_before_all_editors_took_their_edit() -> None:
         assert "Nothing was written" in patch["content"]
         assert (one.path.read_bytes(), one.text) == (DATA, "zero\none\nrest\nprecious\n")
         assert (other.path.read_bytes(), other.text) == (DATA, DATA.decode())
-        assert door.bridge.unsaved_text(one.path) == one.text
+        assert door.bridge.editors.unsaved(one.path) == one.text
 
 
 @pytest.mark.parametrize("more", ["typed\n", "elsewhere"])
@@ -161,7 +161,7 @@ async def test_saved_file_counts_as_saved_whatever_the_editor_says(
         *_, edit = await results(client)
         assert edit["content"].startswith("Edit applied")
         assert (editor.text, editor.path.read_bytes()) == ("zero\ntwo\nrest\n", b"zero\ntwo\nrest\n")
-        assert door.bridge.unsaved_text(editor.path) is None
+        assert door.bridge.editors.unsaved(editor.path) is None
 
 
 async def test_save_claimed_only_by_the_editor_does_not_count() -> None:
@@ -208,7 +208,7 @@ async def test_edit_applied_after_its_timeout_is_undone_keeping_typing(
         editor.type(editor.text + "typed\n")
         await until(lambda: editor.text == DATA.decode() + "typed\n")
         assert editor.path.read_bytes() == DATA
-        await until(lambda: door.bridge.unsaved_text(editor.path) == editor.text)
+        await until(lambda: door.bridge.editors.unsaved(editor.path) == editor.text)
 
 
 @pytest.mark.parametrize(

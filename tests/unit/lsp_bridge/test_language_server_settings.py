@@ -7,8 +7,8 @@ import pytest
 
 from daemon.settings import LanguageServerSetting, Settings
 from lsp_bridge.language_client.pool.server_choice import SettingsChooser, choice_of
-from lsp_bridge.language_client.specs import ServerSpec, Setup, SetupContext
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.server_spec import Project, ServerSpec, Setup, SetupContext
 from lsp_bridge.language_client.specs.settings import configured, merged
 
 
@@ -23,7 +23,7 @@ def spec_of(specs: tuple[ServerSpec, ...], name: str) -> ServerSpec:
 
 
 def setup_of(spec: ServerSpec) -> Setup:
-    setup = spec.configure(SetupContext(Path("/w"), Path("/usr/bin/x"), ""))
+    setup = spec.configure(SetupContext(Project(Path("/w")), Path("/usr/bin/x"), ""))
     assert isinstance(setup, Setup)
     return setup
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
-from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.pool.server_pool import FileServers, LanguageServers
 from lsp_bridge.language_client.pool.usage import UsageLimits
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs import Command, ServerSpec
+from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
 from tests.evals.bad_servers import CASES, Case, play
 from tests.support.scenarios.language_workspace import (
     HANG_S,
@@ -101,10 +101,13 @@ async def test_each_project_has_its_own_server(make: Make, tmp_path: Path) -> No
         await ready(server)
     told = {params["rootUri"] for params in received(log, "initialize")}
     assert told == {server.root.as_uri() for server in (one, two, whole)}
-    assert {status.root for status in servers.status()} == {tmp_path / "one", tmp_path / "two", tmp_path}
+    assert set(servers.alive()) == {one, two, whole}
 
 
-async def test_the_least_recently_used_server_makes_room(make: Make, tmp_path: Path) -> None:
+async def test_the_least_recently_used_server_makes_room(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "goalwright.lsp_client")
     clock, found = Clock(), list[LanguageServer]()
     for number in range(4):
         (tmp_path / str(number)).mkdir()
@@ -115,11 +118,12 @@ async def test_the_least_recently_used_server_makes_room(make: Make, tmp_path: P
         found.append(await ready(only(servers, tmp_path / str(number) / "a.txt")))
     await eventually(lambda: found[1].gone, "the end of the second")
     assert [server.gone for server in found] == [False, True, False, False, False]
-    stopped = next(status for status in servers.status() if status.root.name == "1")
-    assert (stopped.state, stopped.detail) == ("stopped", "more than 3 servers were needed")
+    assert "was stopped: more than 3 servers were needed" in caplog.text
 
 
-async def test_server_over_the_memory_limit_is_restarted_with_a_reason(make: Make, tmp_path: Path) -> None:
+async def test_server_over_the_memory_limit_is_restarted_with_a_reason(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     servers = make(fake_spec(plan=[["eat:120", "fresh"]]), limits=UsageLimits(memory_bytes=100 << 20))
     server = await ready(only(servers, tmp_path / "a.txt"))
     await servers.tick()
@@ -127,25 +131,25 @@ async def test_server_over_the_memory_limit_is_restarted_with_a_reason(make: Mak
     server.sync(tmp_path / "a.txt", "x")
     await eventually(lambda: server.answers.has_answered, "the meal")
     await servers.tick()
-    [status] = servers.status()
-    assert "MB of memory, more than 100 MB" in status.detail
+    assert "MB of memory, more than 100 MB" in caplog.text
     await eventually(lambda: server.gone, "its end")
     again = await ready(only(servers, tmp_path / "a.txt"))
     assert again is not server
 
 
-async def test_crashing_server_is_paused_with_a_reason_and_retried(make: Make, tmp_path: Path) -> None:
+async def test_crashing_server_is_paused_with_a_reason_and_retried(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     clock, path = Clock(), tmp_path / "a.txt"
     servers = make(fake_spec("--exit-at-start"), clock=clock)
-    states: list[str] = []
     for _ in range(40):
         for server in servers.for_path(path).servers:
             await eventually(lambda server=server: server.gone, "the crash")
         servers.for_path(path)
-        states += [status.state for status in servers.status()]
         clock.now += 1.0
-    assert states[-1] == "crashed"
-    assert "exited with 1" in servers.status()[0].detail
+    assert servers.for_path(path) == FileServers(())
+    assert "exited with 1" in caplog.text
+    assert "ended 4 times: not restarted for now" in caplog.text
     clock.now += 600
     assert servers.for_path(path).servers
 
@@ -158,10 +162,8 @@ async def test_unexecutable_server_reports_the_reason(make: Make, tmp_path: Path
         servers = make(ServerSpec("broken", {".txt": "plain"}, (Command("broken", (str(broken),)),)))
         server = only(servers, tmp_path / "a.txt")
         await eventually(lambda: server.gone, "the failure")
-    [status] = servers.status()
-    assert status.state == "resting"
-    assert "could not be started" in status.detail
-    assert "No such file" in status.detail
+    assert "could not be started" in server.gone_because
+    assert "No such file" in server.gone_because
 
 
 async def test_chosen_servers_may_change_at_any_time(tmp_path: Path) -> None:
@@ -204,27 +206,24 @@ async def test_server_that_syncs_no_changes_gets_none(tmp_path: Path) -> None:
     server = await ready(only(workspace.servers, workspace.path("a.txt")))
     for text in ("one", "two"):
         server.sync(workspace.path("a.txt"), text)
-        server.saved(workspace.path("a.txt"))
-    server.close_document(workspace.path("a.txt"))
+        server.documents.saved(workspace.path("a.txt"))
+    server.documents.close(workspace.path("a.txt"))
     await eventually(lambda: bool(received(log, "textDocument/didClose")), "didClose")
     assert len(received(log, "textDocument/didOpen")) == 1
     assert not received(log, "textDocument/didChange") + received(log, "textDocument/didSave")
     await workspace.diagnostics.close()
 
 
-async def test_server_progress_and_log_are_visible(make: Make, tmp_path: Path) -> None:
+async def test_server_progress_is_visible(make: Make, tmp_path: Path) -> None:
     servers = make(fake_spec(plan=[["begin:Indexing", "nonsense", "fresh"], ["end", "fresh"]]))
     server = await ready(only(servers, tmp_path / "a.txt"))
     server.sync(tmp_path / "a.txt", "x")
     await eventually(lambda: server.busy is not None, "the beginning")
-    [status] = servers.status()
-    assert (status.name, status.state, status.detail) == ("fake", "busy", "Indexing")
-    assert status.pid == server.pid
+    assert server.busy == "Indexing"
     # Its nonsense takes changes off and on again; a text in between would never be heard of.
     await eventually(lambda: server.answers.known(tmp_path.resolve() / "a.txt") is not None, "the answer")
     server.sync(tmp_path / "a.txt", "y")
     await eventually(lambda: server.busy is None, "the end")
-    assert servers.status()[0].state == "ready"
 
 
 async def test_servers_do_not_get_the_daemons_keys(make: Make, tmp_path: Path) -> None:

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language_client.connection.server_log import ServerLog
-from lsp_bridge.language_client.pool.roots import Roots
 from lsp_bridge.language_client.pool.usage import ProcessUsage, UsageLimits, UsageWatch, usage_of
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Settling
 from lsp_bridge.language_client.server.work_progress import ServerWork
+from lsp_bridge.language_client.specs.discovery import root_of
 from lsp_bridge.language_client.text.watch_globs import covers, watchers_of
 
 FILE = Path("/w/a")
-LATER_NS = 10**12
 
 
 class Clock:
@@ -143,33 +141,24 @@ def test_server_without_change_sync_is_judged_by_order() -> None:
 def test_the_nearest_marked_folder_is_the_root(tmp_path: Path) -> None:
     inner = tmp_path / "packages/inner"
     (inner / "src").mkdir(parents=True)
-    roots = Roots(tmp_path)
     markers = ("package.json", "*.csproj")
     file = inner / "src/a.ts"
-    assert roots.root_of(file, ()) == tmp_path
-    assert roots.root_of(file, markers) == tmp_path
+    assert root_of(file, tmp_path, ()) == tmp_path
+    assert root_of(file, tmp_path, markers) == tmp_path
     (tmp_path / "packages/x.csproj").touch()
-    assert roots.root_of(file, markers) == tmp_path / "packages"
+    assert root_of(file, tmp_path, markers) == tmp_path / "packages"
     (inner / "package.json").touch()
-    assert roots.root_of(file, markers) == inner
-    assert roots.root_of(inner / "not/yet/there.ts", markers) == inner
+    assert root_of(file, tmp_path, markers) == inner
+    assert root_of(inner / "not/yet/there.ts", tmp_path, markers) == inner
     (inner / "package.json").unlink()
-    assert roots.root_of(file, markers) == tmp_path / "packages"
+    assert root_of(file, tmp_path, markers) == tmp_path / "packages"
 
 
 def test_markers_outside_of_the_workspace_do_not_count(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
     (tmp_path / "package.json").touch()
-    assert Roots(workspace).root_of(workspace / "a.ts", ("package.json",)) == workspace
-
-
-def test_known_folder_is_checked_again_when_it_changes(tmp_path: Path) -> None:
-    os.utime(tmp_path, (1, 1))
-    roots = Roots(tmp_path.parent, now_ns=lambda: LATER_NS)
-    assert roots.root_of(tmp_path / "a", ("m",)) == tmp_path.parent
-    (tmp_path / "m").touch()
-    assert roots.root_of(tmp_path / "a", ("m",)) == tmp_path
+    assert root_of(workspace / "a.ts", workspace, ("package.json",)) == workspace
 
 
 def test_usage_includes_memory_of_child_processes() -> None:
@@ -207,19 +196,6 @@ def test_server_spinning_while_unused_is_stopped() -> None:
     assert watch.spins(limits, 110.0, used_at=60.0) is None
     watch.look(ProcessUsage(0, 110 * 0.95), 120.0, limits)
     assert watch.spins(limits, 500.0, used_at=0.0) is None
-
-
-def test_the_log_of_a_server_is_bounded_and_without_secrets() -> None:
-    log = ServerLog()
-    for number in range(1000):
-        log.add({"type": 3, "message": f"{number} " + "x" * 100_000})
-    log.add({"type": 1, "message": "token sk-ant-api03-" + "Ab1" * 30})
-    log.add({"type": "junk", "message": 5})
-    lines = log.lines()
-    assert len(lines) == 200
-    assert all(len(line) < 600 for line in lines)
-    assert lines[-1].startswith("error: token ")
-    assert "Ab1Ab1Ab1" not in lines[-1]
 
 
 def test_a_glob_that_is_made_to_hang_does_not() -> None:

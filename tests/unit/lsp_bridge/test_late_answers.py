@@ -12,7 +12,7 @@ import pytest
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
-from lsp_bridge.language_client.specs import ServerSpec
+from lsp_bridge.language_client.specs.server_spec import ServerSpec
 from tests.support.scenarios.language_workspace import (
     HANG_S,
     HASTY,

@@ -37,7 +37,7 @@ async def test_open_file_is_changed_by_one_versioned_edit_and_saved() -> None:
         assert not edit["isError"], edit["content"]
         assert editor.path.read_bytes() == b"two\r\nrest\r\n"
         assert editor.applied == ["two\r\nrest\r\n"]
-        assert door.bridge.unsaved_text(editor.path) is None
+        assert door.bridge.editors.unsaved(editor.path) is None
 
 
 async def test_typing_during_an_edit_wins() -> None:
@@ -76,7 +76,7 @@ async def test_hanging_editor_times_out(monkeypatch: pytest.MonkeyPatch) -> None
 async def test_the_editor_with_the_unsaved_text_wins() -> None:
     async with editing() as (door, editor, client), attached(door, editor.path, "other") as other:
         other.type("one\r\nrest\r\ntyped\r\n")
-        await until(lambda: door.bridge.unsaved_text(editor.path) == other.text)
+        await until(lambda: door.bridge.editors.unsaved(editor.path) == other.text)
         _, edit = await results(client)
         assert not edit["isError"], edit["content"]
         assert editor.path.read_bytes() == b"two\r\nrest\r\ntyped\r\n"
@@ -155,7 +155,7 @@ async def test_invalid_document_notifications_do_no_harm() -> None:
         for method, params in GARBAGE:
             client.notify(method, params)
         await client.request("goalwright/daemon/status")
-        await until(lambda: door.bridge.unsaved_text(editor.path) == "typed\r\n")
+        await until(lambda: door.bridge.editors.unsaved(editor.path) == "typed\r\n")
 
 
 async def test_unreadable_change_makes_the_text_unknown() -> None:

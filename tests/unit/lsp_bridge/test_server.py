@@ -281,7 +281,7 @@ async def test_a_jsonrpc_key_inside_of_params_is_data_like_any_other() -> None:
         document = {"uri": uri, "languageId": "json", "version": 1, "text": text}
         client.notify("textDocument/didOpen", {"textDocument": document, "jsonrpc": nested})
         await client.request("goalwright/daemon/status")
-        assert door.bridge.unsaved_text(door.bench.workspace / "a.json") == text
+        assert door.bridge.editors.unsaved(door.bench.workspace / "a.json") == text
 
 
 async def test_status_describes_the_daemon_and_running_turns() -> None:

@@ -273,7 +273,7 @@ async def test_tools_read_the_unsaved_buffer() -> None:
         client.notify("textDocument/didChange", changed)
         number = prompt(client, session_id, "read it, then write it")
         await client.answer(number)
-        assert door.bridge.unsaved_text(path) == "on the 😀\n"
+        assert door.bridge.editors.unsaved(path) == "on the 😀\n"
         results = [
             m["message"]["content"][0]
             for m in client.events()
@@ -285,7 +285,7 @@ async def test_tools_read_the_unsaved_buffer() -> None:
         path.write_text("on the 😀\n")
         client.notify("textDocument/didSave", {"textDocument": {"uri": path.as_uri()}})
         await client.request("goalwright/daemon/status")
-        assert door.bridge.unsaved_text(path) is None
+        assert door.bridge.editors.unsaved(path) is None
 
 
 async def test_buffers_of_a_closed_editor_are_dropped() -> None:
@@ -297,10 +297,10 @@ async def test_buffers_of_a_closed_editor_are_dropped() -> None:
             document = {"uri": path.as_uri(), "languageId": "plaintext", "version": 1, "text": text}
             client.notify("textDocument/didOpen", {"textDocument": document})
             await client.request("goalwright/daemon/status")
-        assert door.bridge.unsaved_text(path) == "one typed\n"
+        assert door.bridge.editors.unsaved(path) == "one typed\n"
         await one.close()
         await until(lambda: door.bench.core.presence.clients == 1)
-        assert door.bridge.unsaved_text(path) is None
+        assert door.bridge.editors.unsaved(path) is None
 
 
 # -- leaving --

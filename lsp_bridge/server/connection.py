@@ -308,7 +308,7 @@ class ClientServer:
             self._initialize(params)
 
         @server.feature(types.EXIT)
-        def _(params: object) -> None:
+        def _(params: None) -> None:
             self.hang_up()
 
     def _initialize(self, params: types.InitializeParams) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import itertools
 import os
 import shutil
 import sys
@@ -26,6 +27,9 @@ from lsp_bridge.language_client.specs.server_spec import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+_MAX_ENTRIES = 5000
+"""Most entries of a folder that are compared with globs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,7 +54,9 @@ def _has(folder: Path, marker: str) -> bool:
     try:
         if not any(char in marker for char in "*?["):
             return os.path.lexists(folder / marker)
-        return any(fnmatch.fnmatchcase(entry.name, marker) for entry in folder.iterdir())
+        with os.scandir(folder) as entries:
+            names = (entry.name for entry in itertools.islice(entries, _MAX_ENTRIES))
+            return any(fnmatch.fnmatchcase(name, marker) for name in names)
     except (OSError, ValueError):
         return False
 

@@ -311,16 +311,18 @@ COMMANDS = (
         _BRANCH,
         *_OF_EXPLORATION,
     ),
-    command("agents", "list the agents: built-in ones and your own", "commands.agents:agents", *BASE),
+    command("agents", "list the agents: built-in ones and your own", "commands.catalogues:agents", *BASE),
     command(
         "models",
         "list the model providers, their models, and the variables that set them up",
-        "commands.models:models",
+        "commands.catalogues:models",
         value("provider", "PROVIDER", "only this one, with all of its models, e.g. mistral", nargs="?"),
         *BASE,
     ),
-    command("skills", "list your skills and slash commands", "commands.skills:skills", *BASE),
-    command("tools", "list your own tools, and what is wrong with others", "commands.skills:tools", *BASE),
+    command("skills", "list your skills and slash commands", "commands.catalogues:skills", *BASE),
+    command(
+        "tools", "list your own tools, and what is wrong with others", "commands.catalogues:tools", *BASE
+    ),
     command(
         "mcp",
         "list the MCP servers and their tools, see their logs, switch them on and off",

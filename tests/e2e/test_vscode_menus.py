@@ -25,6 +25,8 @@ MESSAGE = "rates: charge by the gram"
 @pytest.fixture
 def workspace(ground: Path) -> Path:
     folder = make_parcels(ground)
+    (folder / "labels").mkdir()
+    (folder / "labels" / "fragile.txt").write_text("This side up.\n")
     for line in ("init -q -b main", "add .", "-c user.name=A -c user.email=a@b.c commit -qm first"):
         subprocess.run(["git", *line.split()], cwd=folder, check=True, timeout=60)
     return folder
@@ -40,7 +42,7 @@ async def from_menu(window: Window, of: Locator, item: str) -> None:
             await row.click(timeout=1_000)
 
 
-async def test_menus_add_selection_and_file_to_the_prompt(with_model: WithModel, workspace: Path) -> None:
+async def test_menus_add_selections_files_and_folders(with_model: WithModel, workspace: Path) -> None:
     async with with_model([Reply(text="Read.")]) as (model, window):
         await window.show_chat()
         await window.open_file("rates.py")
@@ -53,11 +55,16 @@ async def test_menus_add_selection_and_file_to_the_prompt(with_model: WithModel,
         await from_menu(window, window.tab("rates.py"), ADD)
         await expect(window.composer).to_have_value("@rates.py:11 @rates.py ")
         await expect(window.composer).to_be_focused()
+        labels = window.page.locator(".explorer-folders-view .monaco-list-row", has_text="labels")
+        await from_menu(window, labels, ADD)
+        await expect(window.composer).to_have_value("@rates.py:11 @rates.py @labels/ ")
         await window.pictures("menu-added")
         await window.page.keyboard.insert_text("Why?")
         await window.page.keyboard.press("Enter")
         await expect(window.answers().last).to_contain_text("Read.")
-    assert "def far" in str(model.requests[0].json["messages"][-1])
+    asked = str(model.requests[0].json["messages"][-1])
+    assert "def far" in asked
+    assert "labels/fragile.txt" in asked
 
 
 async def test_a_commit_message_is_written_into_source_control(

@@ -48,7 +48,7 @@ async function addFiles(chat: ChatView, uris: readonly unknown[]): Promise<void>
     if (!(uri instanceof vscode.Uri)) continue;
     const name = nameOf(uri);
     const folder = (await stat(uri.fsPath).catch(() => undefined))?.isDirectory() ?? false;
-    await chat.mention(folder ? "folder" : `file:${name}`, folder ? `@${name}/` : `@${name}`);
+    await (folder ? chat.mention(`folder:${name}/`, `@${name}/`) : chat.mention(`file:${name}`, `@${name}`));
   }
 }
 

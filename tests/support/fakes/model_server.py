@@ -112,7 +112,10 @@ class ModelServer:
         def take(request: Json, wire: str) -> ReplyLike:
             for reply in left:
                 return reply
-            raise LookupError(f"the fake model server has no reply left; {len(replies)} were given")
+            last = str(request.get("messages", request.get("input")))[-300:]
+            raise LookupError(
+                f"the fake model server has no reply left; {len(replies)} were given. The request ends with {last}"
+            )
 
         return take
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lsp_bridge.cli.preloaded import preloader_paths
 from tests.evals.benchmarks.agents import adapters, summary
 from tests.evals.benchmarks.agents.adapters import Agent
 from tests.evals.benchmarks.agents.installation import installed_program, without_byte_code
@@ -21,11 +23,13 @@ from tests.evals.benchmarks.agents.summary import (
     JUST_STARTED,
     NO_BYTE_CODE,
     NO_DAEMON,
+    PRELOADED,
     SECOND,
     USED_HOME,
     Row,
 )
 from tests.evals.benchmarks.agents.workload import calls, plant
+from tests.support.drivers.waiting import until
 from tests.support.fakes.model_server import ModelServer
 
 GROUPS = ("floor", "no-byte-code", "goalwright", "as-shipped", "peers")
@@ -139,6 +143,17 @@ class _Bench:
             await place.run([*agent.command, "start"], agent.env(self._server.url))
             started.runs.append(await play(agent, place, self._work, self._server))
             second.runs.append(await play(agent, place, self._more_work, self._server))
+        if not diagnostics and sys.platform == "linux":
+            await self._preloaded(agent, self._row(agent, PRELOADED, diagnostics))
+
+    async def _preloaded(self, agent: Agent, row: Row) -> None:
+        """As when a daemon has ended, or another folder had one: the preloader that it left is there."""
+        self._say(f"  {row.name}")
+        async with self._attempt(agent, row) as place:
+            await place.run([*agent.command, "start"], agent.env(self._server.url))
+            await until(lambda: preloader_paths(place.home / ".goalwright").read_address())
+            await place.run([*agent.command, "stop"], agent.env(self._server.url))
+            row.runs.append(await play(agent, place, self._work, self._server))
 
     async def floor(self) -> None:
         """The agent that does no more than it must; its requests are also those of the wire alone."""

@@ -12,6 +12,7 @@ from tests.evals.benchmarks.measures import aligned, percentile
 GOALWRIGHT, FLOOR = "Goalwright", "floor"
 NO_BYTE_CODE = "no daemon, no byte code"
 NO_DAEMON = "no daemon"
+PRELOADED = "no daemon, its preloader is there"
 JUST_STARTED = "daemon just started, first session"
 SECOND = "second session of that daemon"
 USED_HOME = "second run in that home"

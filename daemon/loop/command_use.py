@@ -56,8 +56,8 @@ class NamedFile:
 def called(session: Session, text: str) -> CalledCommand | None:
     """Return the command that a user's prompt calls; None for any other prompt. Reads files.
 
-    A model writes the tasks of sub-agents and branches, so names in them call nothing. The user is told of a skill
-    that cannot be used, and of a command that is left out because its folder is not trusted.
+    A model writes the tasks of sub-agents and branches, so names in them call nothing. A notice
+    names a skill that cannot be used, and a command that is left out because its folder is not trusted.
     """
     match = CALL.fullmatch(text) if text.lstrip().startswith("/") and session.parent is None else None
     if match is None:

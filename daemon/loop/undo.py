@@ -56,7 +56,7 @@ _NOT_TAKEN = {
         noted("The {change} is not undone, so there is nothing to redo."),
     ),
 }
-"""Reasons to do nothing: there is no change, or it is taken back or forward already."""
+"""Errors for an undo or redo without effect: there is no such change, or it was already undone or redone."""
 BUSY = noted("The session is running. Cancel the turn or wait until it ends, then try again.")
 
 

@@ -22,7 +22,8 @@ class Latest(Generic[V]):
         self._held: tuple[tuple[object, ...], object, V] | None = None
 
     def get(self, make: Callable[[], V], *, same: tuple[object, ...] = (), equal: object = ()) -> V:
-        """Return what ``make`` returned last, made anew unless these are the ``same`` objects and ``equal`` values."""
+        """Return the last result of ``make``. It is called again when ``same`` has other objects, or ``equal`` another
+        value, than in the last call."""
         held = self._held
         if held is None or held[1] != equal or not all(map(is_, held[0], same)):
             self._held = held = (same, equal, make())

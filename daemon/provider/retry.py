@@ -61,10 +61,9 @@ async def with_retry(
 ) -> ProviderEvents:
     """Yield the events of one call as ``Provider.stream`` does, and a Retry before each further attempt.
 
-    A Retry voids all parts before it. ``max_attempts`` overrides ``ATTEMPTS`` for all kinds. ``failed`` is told of each
-    failure. Raises the ProviderError
-    of the last attempt; its text then has the number of attempts. A ``replaceable`` request is given up sooner when the
-    server is overloaded. Closing the iterator closes the call under way.
+    A Retry voids all parts before it. ``max_attempts`` overrides ``ATTEMPTS`` for all kinds. ``failed`` receives each
+    failure. Raises the ProviderError of the last attempt; its text then has the number of attempts. A ``replaceable``
+    request is given up sooner when the server is overloaded. Closing the iterator closes the call under way.
     """
     attempt = 0
     while True:

@@ -7,6 +7,7 @@ end of their stdin too, but wrappers, and servers that hang, do neither. Elsewhe
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import subprocess
 import sys
@@ -28,7 +29,7 @@ _MAX_UNREAD_BYTES = 1 << 18
 _STDERR_BYTES = 8_000
 
 
-class ServerProcess:
+class ServerProcess(abc.ABC):
     """A running server."""
 
     stdout: asyncio.StreamReader
@@ -40,14 +41,14 @@ class ServerProcess:
         self._stderr = bytearray()
 
     @property
+    @abc.abstractmethod
     def pid(self) -> int:
         """Process id, which is also that of its group (and on POSIX of its session)."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def exit_code(self) -> int | None:
         """Negative: the signal that ended it."""
-        raise NotImplementedError
 
     @property
     def stderr_tail(self) -> str:
@@ -64,13 +65,13 @@ class ServerProcess:
         if self._stdin is not None and not self._stdin.is_closing():
             self._stdin.write(data)
 
+    @abc.abstractmethod
     async def end(self, grace_s: float) -> None:
         """TERM, after ``grace_s`` KILL, to all that belongs to it. Never raises; returns when nothing runs any more."""
-        raise NotImplementedError
 
     @property
-    def _stdin(self) -> asyncio.WriteTransport | None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _stdin(self) -> asyncio.WriteTransport | None: ...
 
     def _complained(self, data: bytes) -> None:
         self._on_stderr(data)

@@ -29,7 +29,7 @@ class CommandFailedError(DaemonError):
 async def connected(
     cli: Invocation, *, start: bool = True, timeout_s: float = REQUEST_S
 ) -> AsyncGenerator[Client]:
-    """A connection. ``start``: a daemon is started when none runs, and problems of the configuration are told.
+    """A connection. ``start``: start a daemon when none runs, and print problems of the configuration.
 
     Raises LaunchError, and as ``Client.request``.
     """

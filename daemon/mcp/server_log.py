@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ class McpServerLog:
         self._data = bytearray()
         self._writing: asyncio.Task[None] | None = None
         self._due = False
+        self._closing = asyncio.Event()
 
     def add(self, data: bytes) -> None:
         """Add output as it comes. Quick."""
@@ -49,21 +51,18 @@ class McpServerLog:
         return SECRETS.text(tail(plain(text), MAX_BYTES))
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write what is left, and wait for a write that runs. The log of a server that starts again goes on."""
+        self._closing.set()
         if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.wait({self._writing})
-        if self._due:
-            await self._save()
+            await self._writing
+        self._closing.clear()
 
     async def _write(self) -> None:
         while self._due:
-            await asyncio.sleep(_WRITE_AFTER_S)
-            await self._save()
-
-    async def _save(self) -> None:
-        self._due = False
-        await asyncio.to_thread(self._to_disk, bytes(self._data[-MAX_BYTES:]))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), _WRITE_AFTER_S)
+            self._due = False
+            await asyncio.to_thread(self._to_disk, bytes(self._data[-MAX_BYTES:]))
 
     def _to_disk(self, data: bytes) -> None:
         text = SECRETS.text(plain(data.decode("utf-8", "replace")))

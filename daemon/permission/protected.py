@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches
+from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches, regex
 from tools.files.protected_names import FOLDERS as EDIT_FOLDERS
 from tools.files.protected_names import GIT_FILES, OTHER_FILES, SHELL_FILES, WORKSPACE_FILE
 from tools.localization import noted, t
@@ -66,15 +66,22 @@ EDIT_FILES: tuple[tuple[str, Kind], ...] = (
     *((name, Kind(noted("git's settings"), name)) for name in GIT_FILES),
     *((name, Kind(what, name)) for name, what in OTHER_FILES.items()),
 )
+_SECRET_FILE, _EDIT_FILE = (
+    re.compile("|".join(regex(pattern) for pattern, _ in files), re.DOTALL)
+    for files in (SECRET_FILES, EDIT_FILES)
+)
+"""Most names are none of these, and one search finds that out."""
 _GIT_CONFIG = re.compile(r"(?:^|/)\.git/(?:.*/)?config(?:\.worktree)?$")
 _ENVIRONMENT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?environ$")
 _GIT_SHORT = re.compile(r"(?<![^/])git~\d+(?![^/])")
 _STREAM = re.compile(r"(?<=[^/]):[^/]*")
-_HINT = re.compile(
+_SECRET_HINT = (
     r"\.env|\.pem|\.key|id_(?:rsa|ed25519|ecdsa|dsa)|\.(?:p12|pfx|jks|keystore|kdbx|ppk)|netrc|credentials|\.py?pirc|"
     r"\.pgpass|\.npmrc|\.vault|\.htpass|\.boto|\.s3cfg|\.ssh|\.gnupg|\.aws|\.kube|\.azure|\.config/|\.docker|\.cargo|"
-    r"\.password|keyrings|\.git|git~|goalwright|\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|zshenv|rofile|"
-    r"log(?:in|out)$|aliases$|fish$|\.x|\.pam_|/proc/|"
+    r"\.password|keyrings|\.git|git~|goalwright|/proc/"
+)
+_EDIT_HINT = (
+    r"\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|zshenv|rofile|log(?:in|out)$|aliases$|fish$|\.x|\.pam_|"
     r"\.(?:idea|zed|fleet|helix|g?vim|lvim|nvim|exrc|dir-locals|mise|config/|tool-ver|autoenv|yarnrc|pnpmfile)|"
     r"\.(?:claude|cursor|windsurf|codex|gemini|opencode|roo|continue|kiro|amazonq|qwen|trae|crush|cline|kilocode|augment|"
     r"junie|factory|goose|codebuddy|mcp|aider)|"
@@ -82,12 +89,14 @@ _HINT = re.compile(
     r"\.(?:gdbinit|lldbinit|irb|pry|pdb|ghci|ocamlinit)|pre-commit|lefthook|git-hooks|appveyor|-pipelines\.y|cloudbuild|"
     r"buildspec|codemagic|bitrise|wercker|opencode\.json|crush\.json|jenkinsfile|mise\.(?:local\.)?toml|vimrc"
 )
+_HINTS = {"read": re.compile(_SECRET_HINT), "edit": re.compile(f"{_SECRET_HINT}|{_EDIT_HINT}")}
 """Nothing is protected without one of these: one search instead of a hundred, as listings ask for each file."""
 
 
-def may_be_protected(folded: str) -> bool:
-    """Return a quick look: no means that nothing but the place of Goalwright's state folder could protect the name."""
-    return _HINT.search(folded) is not None
+def may_be_protected(permission: str, folded: str) -> bool:
+    """Return a quick look: no means that nothing but the place of Goalwright's state folder could protect the name.
+    ``permission``: ``read`` or ``edit``."""
+    return _HINTS[permission].search(folded) is not None
 
 
 def protected(permission: str, name: str, folded: str, root: str = "") -> tuple[Kind, ...]:
@@ -95,7 +104,7 @@ def protected(permission: str, name: str, folded: str, root: str = "") -> tuple[
     workspace."""
     if permission not in PROTECTED_PERMISSIONS:
         return ()
-    found = list(_kinds(permission, folded)) if _HINT.search(folded) else []
+    found = list(_kinds(permission, folded)) if may_be_protected(permission, folded) else []
     if (state := _in_state_folder(name, folded, root)) and state not in found:
         found.append(state)
     return tuple(found)
@@ -144,7 +153,7 @@ def _kinds(permission: str, folded: str) -> list[Kind]:
     found: list[Kind] = []
     if _is_env(last):
         found.append(_ENV)
-    if not last.endswith(".pub"):
+    if not last.endswith(".pub") and _SECRET_FILE.match(last):
         found += [kind for pattern, kind in SECRET_FILES if matches(pattern, last)]
     inside = f"/{name}/"
     found += [
@@ -156,7 +165,8 @@ def _kinds(permission: str, folded: str) -> list[Kind]:
             for folder, what in EDIT_FOLDERS.items()
             if f"/{folder}/" in inside
         ]
-        found += [kind for pattern, kind in EDIT_FILES if matches(pattern, last)]
+        if _EDIT_FILE.match(last):
+            found += [kind for pattern, kind in EDIT_FILES if matches(pattern, last)]
     elif _GIT_CONFIG.search(name):
         found.append(Kind(t("git's settings, which may hold passwords"), ".git", folder=True))
     if _ENVIRONMENT.match(name):

@@ -19,7 +19,7 @@ from daemon.permission.access_decision import Decision, Judge, insistence, prote
 from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots, names_permission
 from daemon.permission.matching import home, matches
 from daemon.permission.modes import LIFTABLE, Circumstances
-from daemon.permission.protected import may_be_protected
+from daemon.permission.protected import Kind, may_be_protected, protected
 from daemon.permission.rules_file import rules_from_config as rules_from_config
 from tools.access import MCP_ELICITATION, MCP_SAMPLING, OUTSIDE, Access, Suggestion
 from tools.localization import t
@@ -145,6 +145,10 @@ class RuleSet:
         self._insists = frozenset(insists)
         self._copy = re.compile(rf"{re.escape(self._root)}(?![\w.-])") if self._root and stands_for else None
         self._now = Circumstances(mode, trust, looks, copied=bool(stands_for))
+        self._made_of = (
+            self._root, self._stands_for, self._now, trusted, self._insists, self._base, self._workspace, self._session,
+            self._agent, self._bounds, self._branch, self._granted, self._granted_here,
+        )  # fmt: skip
         layers = Layers(
             base=self._base,
             granted=self._granted,
@@ -159,6 +163,13 @@ class RuleSet:
         self._judge = Judge(layers, self._root, self._stands_for, self._insists)
         self._plain: dict[str, FastPath] = {}
         self._offers: dict[str, bool] = {}
+
+    def __eq__(self, other: object) -> bool:
+        """Equal ones decide the same."""
+        return isinstance(other, RuleSet) and self._made_of == other._made_of
+
+    def __hash__(self) -> int:
+        return hash(self._made_of[:4])
 
     def with_session(self, rules: Iterable[Rule]) -> RuleSet:
         """Return the same layers with other grants of the session."""
@@ -194,11 +205,13 @@ class RuleSet:
             plain = self._plain[permission] = FastPath(
                 chain.from_iterable(layers), permission, self._root, self._stands_for
             )
-        if not plain.covers(target):
+        kinds = plain.kinds(target)
+        if kinds is None:
             return self._decide(permission, target)
-        if plain.rule is None:
-            plain.rule = self._decide(permission, target)
-        return plain.rule
+        rule = plain.decided.get(kinds)
+        if rule is None:
+            rule = plain.decided[kinds] = self._decide(permission, target)
+        return rule
 
     def _decide(self, permission: str, target: str) -> Rule:
         return strictest(self._judge.decide(self._at_home(Access(permission, target)), self._now)).rule
@@ -377,17 +390,20 @@ def _outcome(layer: Sequence[Rule], permission: str) -> Literal["denied", "some"
 
 PERMISSIONS = frozenset({"read", "edit"})
 # A relative path that needs no normalisation, means the same in every file system except for case, and is no device.
-_SIMPLE = re.compile(r"(?:[\w@+=,-][\w@+=, .-]*/)*[\w@+=,-](?:[\w@+=, .-]*[\w@+=,-])?", re.ASCII)
+_PART = r"\.?[\w@+=,-](?:[\w@+=, .-]*[\w@+=,-])?"
+_SIMPLE = re.compile(f"(?:{_PART}/)*{_PART}", re.ASCII)
 
 
 class FastPath:
-    """The plain rules of one permission and set of rules, with the home folder of the moment."""
+    """The decisions of one permission and set of rules about files that no rule names, with the home folder of the
+    moment. They differ only in the kinds of protected things that a file is."""
 
     def __init__(self, rules: Iterable[Rule], permission: str, root: str, stands_for: str = "") -> None:
         self.home = matching.home()
+        self.decided: dict[tuple[Kind, ...], Rule] = {}
+        self._permission = permission
+        self._root = "" if stands_for else root
         around = PatternRoots(self.home, root, stands_for)
-        self.rule: Rule | None = None
-        """The rule that decides about all of them; None until the first lookup."""
         forms: dict[str, None] = {}
         for rule in rules:
             if not names_permission(rule, permission):
@@ -402,14 +418,18 @@ class FastPath:
         inside = matching.normal(matching.expanded(state, self.home), root) if state else "/"
         self._none = not root or not matching.is_outside(inside)
 
-    def covers(self, name: str) -> bool:
-        """Return whether ``name`` is decided like any other. No for some that are, never yes wrongly."""
+    def kinds(self, name: str) -> tuple[Kind, ...] | None:
+        """Return what ``decided`` is asked for; None for a name that must be decided by itself."""
         if self._none or _SIMPLE.fullmatch(name) is None:
-            return False
+            return None
         folded = name.lower()
-        if may_be_protected(folded) or self._named.match(folded) is not None:
-            return False
-        return folded == name or self._named.match(name) is None
+        if self._named.match(folded) is not None or (folded != name and self._named.match(name) is not None):
+            return None
+        return (
+            protected(self._permission, name, folded, self._root)
+            if may_be_protected(self._permission, folded)
+            else ()
+        )
 
 
 _WHOSE = {

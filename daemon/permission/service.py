@@ -445,7 +445,7 @@ class WaitingTime:
     """It waits at the moment."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class CallPermission:
     """The port ``Permission`` of tools for one tool call."""
 
@@ -455,6 +455,7 @@ class CallPermission:
     waited: WaitingTime = field(default_factory=WaitingTime)
     place: CallPlace | None = None
     """For calls that are asked about together: the place among them."""
+    _rules: RuleSet | None = None
 
     async def ask(self, ask: PermissionAsk) -> Approval:
         began = time.monotonic()
@@ -468,24 +469,32 @@ class CallPermission:
                 await place.allowed(approval)
             return approval
         finally:
+            self._rules = None
             self.waited.now = False
             self.waited.seconds += time.monotonic() - began
 
+    @property
+    def rules(self) -> RuleSet:
+        """The rules as the call found them, or as the last answer left them: searches ask for each file they find."""
+        if self._rules is None:
+            self._rules = self.asker.rules
+        return self._rules
+
     def decide(self, permission: str, target: str) -> Action:
-        return self.asker.rules.decide(permission, target).action
+        return self.rules.decide(permission, target).action
 
     @property
     def rules_key(self) -> Hashable:
-        return self.asker.rules
+        return self.rules
 
     @property
     def denies_files(self) -> bool:
-        return self.asker.rules.denies_files
+        return self.rules.denies_files
 
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
         from daemon.permission.hidden_paths import concealed
 
-        return concealed(self.asker.rules, workspace)
+        return concealed(self.rules, workspace)
 
 
 def _grants(suggested: Iterable[Suggestion]) -> tuple[Grant, ...]:

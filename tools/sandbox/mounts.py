@@ -109,7 +109,7 @@ class FolderEntries:
     bare: bool = False
     hidden: list[str] = field(default_factory=list[str])
     closed: list[str] = field(default_factory=list[str])
-    """Those of the hidden entries that are folders."""
+    """Those of the hidden and kept entries that are folders: nothing in them can be changed."""
     kept: list[str] = field(default_factory=list[str])
     links: list[str] = field(default_factory=list[str])
     """Symbolic links with a protected name."""
@@ -123,18 +123,17 @@ class FolderEntries:
     """Inodes of files that are kept."""
 
 
-_caches: OrderedDict[tuple[str, bool], tuple[Hashable, dict[str, FolderEntries]]] = OrderedDict()
-"""The folders of a workspace as they were found under one set of rules, with the key of these."""
+_caches: OrderedDict[tuple[str, bool, Hashable], dict[str, FolderEntries]] = OrderedDict()
+"""The folders of a workspace as they were found under one set of rules."""
 _lock = threading.Lock()
 
 
 def _cached(workspace: Path, writable: bool, key: Hashable) -> dict[str, FolderEntries]:
+    if key is None:
+        return {}
     with _lock:
-        name = (str(workspace), writable)
-        known, folders = _caches.pop(name, (None, {}))
-        if key is None or known != key:
-            folders = {}
-        _caches[name] = key, folders
+        name = (str(workspace), writable, key)
+        _caches[name] = folders = _caches.pop(name, {})
         while len(_caches) > _CACHES:
             _caches.popitem(last=False)
         return folders
@@ -306,6 +305,7 @@ class _Look:
             return
         if is_protected_name(path) or self._decide("edit", f"{path}/{_NEW}") == "deny":
             found.kept.append(entry.name)
+            found.closed.append(entry.name)
         found.folders.append(entry.name)
 
     def _file(self, found: FolderEntries, entry: os.DirEntry[str], path: str, guards: bool) -> None:
@@ -322,7 +322,7 @@ class _Look:
         if is_protected_name(path):
             found.kept.append(entry.name)
             found.guarded.add(inode)
-        elif self._writable and self._decide("edit", path) == "deny":
+        elif self._writable and not guards and self._decide("edit", path) == "deny":
             found.kept.append(entry.name)
             found.guarded.add(inode)
             found.things[entry.name] = identity(entry.path)

@@ -139,7 +139,7 @@ def _unchanged(
         yield from _identified(workspace, below + entry)
     for entry in folder.repositories:
         yield from _of_repository(workspace, below + entry, known)
-    waiting += [below + entry for entry in folder.folders]
+    waiting += [below + entry for entry in folder.folders if entry not in folder.closed]
 
 
 def _of_repository(workspace: Path, name: str, known: KnownEntries) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ import pytest
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.bash import BashInput, BashTool
 from tools.files.protected_names import is_protected_name
+from tools.sandbox import mounts
 from tools.sandbox import prepare as preparing
 from tools.sandbox.git_files import STOPPED as STATES
 from tools.sandbox.git_files import would_run
@@ -155,6 +156,20 @@ async def test_new_files_that_rules_forbid_to_edit_are_removed(ctx: FakeToolCont
     assert (ctx.workspace / "b").exists()
 
 
+async def test_what_others_write_in_a_kept_folder_stays(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "mkdir -p .trace/s/messages; echo 1 > .trace/s/messages/1.json")
+    ctx.permission.rules = [("edit", "*.json", "deny")]
+    known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
+    make(ctx.workspace, "mkdir .trace/t; touch .trace/s/messages/2.json .trace/t/3.json; touch 4.json")
+    taken = take_away(
+        ctx.workspace,
+        known,
+        ctx.workspace.parent / "taken",
+        denied=lambda name: ctx.permission.decide("edit", name) == "deny",
+    )
+    assert [one.name for one in taken] == ["4.json"]
+
+
 async def test_sandbox_leaves_no_files_in_the_workspace_while_running(ctx: FakeToolContext) -> None:
     make(ctx.workspace, "rm -rf .git")
     before = {path.name for path in ctx.workspace.iterdir()}
@@ -251,6 +266,26 @@ def test_survey_of_two_thousand_files_finds_nothing_hidden(ctx: FakeToolContext)
 
     assert not survey(ctx.workspace, decide, writable=True).hidden
     asyncio.run(bash(ctx, "true"))
+
+
+def test_sessions_with_other_rules_keep_their_survey(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(ctx.workspace, "echo a > plain/a")
+    asked: list[str] = []
+
+    def decide(permission: str, name: str) -> str:
+        asked.append(name)
+        return "allow"
+
+    monkeypatch.setattr(mounts, "_RACY_NS", 0)
+    for key in ("one", "two"):
+        survey(ctx.workspace, decide, writable=True, key=key)
+    assert "plain/a" in asked
+    asked.clear()
+    for key in ("one", "two"):
+        survey(ctx.workspace, decide, writable=True, key=key)
+    assert "plain/a" not in asked
 
 
 @pytest.mark.parametrize("mode", ["111", "444", "000", "555"])

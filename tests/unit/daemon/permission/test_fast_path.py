@@ -15,7 +15,8 @@ PATTERNS = [
     "*/b", "/etc/*", "?*", " *", "", "*.env",
 ]  # fmt: skip
 PARTS = ["a", "b", "abc", "SRC", "src", "x", "y", "lib", "docs", "Secret.txt", "m.py", "M.PY", ".env", ".git", "a.",
-         "é", "..", ".", "", "a b", "state", ".goalwright", "id_rsa", "c:", "dev", "~"]  # fmt: skip
+         "é", "..", ".", "", "a b", "state", ".goalwright", ".trace", "id_rsa", "mise.toml", "c:", "dev",
+         "~"]  # fmt: skip
 
 
 @st.composite
@@ -54,7 +55,15 @@ def test_a_state_folder_in_the_workspace_stays_protected(home: str, monkeypatch:
 
 def test_most_names_are_plain() -> None:
     plain = FastPath(SHIPPED, "read", ROOT)
-    assert plain.covers("src/app/main.py")
-    assert plain.covers("node_modules/@types/node/index.d.ts")
-    assert not plain.covers("conf/.env")
-    assert not plain.covers("keys/id_rsa")
+    assert plain.kinds("src/app/main.py") == ()
+    assert plain.kinds("node_modules/@types/node/index.d.ts") == ()
+    assert plain.kinds(".trace/20261127-211046-4099761469/messages/0001.json") == ()
+    assert plain.kinds("keys/id_rsa")
+    assert plain.kinds("a./b") is None
+    assert plain.kinds(".../b") is None
+
+
+def test_files_of_one_protected_folder_are_decided_once() -> None:
+    plain = FastPath(SHIPPED, "edit", ROOT)
+    assert plain.kinds(".trace/a/messages/1.json") == plain.kinds(".trace/b/meta.json") != ()
+    assert plain.kinds(".trace/b/mise.toml") != plain.kinds(".trace/b/meta.json")

@@ -264,3 +264,12 @@ def test_invalid_entries_are_reported_and_others_kept() -> None:
     assert len(wrong) == 2
     assert "bash" in wrong[0]
     assert "read" in wrong[1]
+
+
+def test_rule_sets_of_the_same_rules_are_equal() -> None:
+    granted = Rule(permission="read", pattern="x", action="allow", source="session")
+    made = {RuleSet(root="/w"), RuleSet(root="/w"), RuleSet(root="/w", session=[granted])}
+    assert len(made) == 2
+    assert RuleSet(root="/w").with_session([granted]) in made
+    assert RuleSet(root="/w", mode="plan") not in made
+    assert RuleSet(root="/w", insists=["edit"]) not in made

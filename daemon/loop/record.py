@@ -344,6 +344,13 @@ class SessionRecord:
             self._snapshot_due = None
         self._save(self.state.carrying(), self.state.plan.snapshot())
 
+    async def save(self) -> None:
+        """Write what the next snapshot would in a thread, and wait for it: the files of a turn's messages are many."""
+        if self._snapshot_due is not None:
+            self._snapshot_due.cancel()
+            self._snapshot_soon()
+        await self._saving.wait()
+
     def _snapshot_soon(self) -> None:
         """Save a snapshot in a thread: a large plan that was just read from disk takes 100 ms the first time."""
         self._snapshot_due = None

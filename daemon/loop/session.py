@@ -575,6 +575,7 @@ class Session:
                 out_of_time = self.budget.run_over()
                 self._running.turn.cancel()
                 await asyncio.wait({self._running.turn})
+            await self.record.save()
             stop, detail = self._running.turn.result()
             error_kind = turn.error_kind if stop == "error" else ""
         except asyncio.CancelledError:

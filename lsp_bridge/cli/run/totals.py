@@ -58,12 +58,17 @@ class Totals:
 class RunOutcome:
     """How a run ended, for the result line and the exit code."""
 
-    stop_reason: str
+    stop_reason: str = "error"
     detail: str = ""
     session_id: str | None = None
+    """None for a session that could not be loaded: it may not even exist."""
     usage: Totals = field(default_factory=Totals)
     meter: dict[str, Any] = field(default_factory=dict[str, Any])
     """The session's numbers at the end (``Meter`` of the wire), as far as they came."""
+    notices: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Codes and levels of the turn's notices."""
+    only_demo: bool = False
+    """The demo answers because there is no model, not because it was chosen."""
     exit_code: int = 0
 
     def words(self) -> str:

@@ -37,7 +37,7 @@ from lsp_bridge.cli.run.approval import (
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE, OpenBranches
 from lsp_bridge.cli.run.newest_session import newest, trace_id
 from lsp_bridge.cli.run.other_turns import OtherTurns
-from lsp_bridge.cli.run.totals import RunOutcome, Totals
+from lsp_bridge.cli.run.totals import RunOutcome
 from lsp_bridge.cli.run.view import JsonView, TextView, View
 from lsp_bridge.cli.run.waiting_indicator import WaitingSign
 from lsp_bridge.cli.text import clean
@@ -169,11 +169,11 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     answerer = answerer_of(console, text, yes=options.yes, json=options.json, demo=demo)
     if isinstance(answerer, RefuseAll):
         text.rejecting(t("there is no terminal to ask on; use --yes or a rule"))
-    turn = _Run(options, launcher, view, answerer, console, text.open_branches)
+    turn = _Run(options, view, answerer, console, text.open_branches)
     console.on_gone = turn.interrupt
     async with _signals(turn.interrupt, turn.terminate):
-        outcome = await turn.play()
-    code = outcome.exit_code = _exit_code(outcome, turn, answerer)
+        outcome = await turn.play(launcher)
+    code = outcome.exit_code = _exit_code(outcome, answerer)
     view.finish(outcome)
     if options.json:
         return code
@@ -188,28 +188,26 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     return code
 
 
-def _exit_code(outcome: RunOutcome, turn: _Run, answerer: Answerer) -> int:
+def _exit_code(outcome: RunOutcome, answerer: Answerer) -> int:
     code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
     if code == EXIT_DENIED:
         stopped = isinstance(answerer, Unattended) and answerer.stopped
-        return EXIT_LIMIT if stopped or _LIMIT in turn.notices else code
-    if code == EXIT_FAILED and _WRITTEN in turn.notices:
+        return EXIT_LIMIT if stopped or _LIMIT in outcome.notices else code
+    if code == EXIT_FAILED and _WRITTEN in outcome.notices:
         return EXIT_NOTHING
-    return EXIT_NOTHING if code == EXIT_OK and turn.only_demo else code
+    return EXIT_NOTHING if code == EXIT_OK and outcome.only_demo else code
 
 
 class _Run:
     def __init__(
         self,
         options: RunOptions,
-        launcher: Launcher,
         view: View,
         answerer: Answerer,
         console: Console,
         branches: OpenBranches,
     ) -> None:
         self._options = options
-        self._launcher = launcher
         self._view = view
         self._answerer = answerer
         self._console = console
@@ -230,32 +228,29 @@ class _Run:
         self._waiting = WaitingSign(
             live, console.warn, lambda: self._approver is not None and self._approver.asking
         )
-        self._totals = Totals()
-        self._meter: dict[str, Any] = {}
         self._last_event_id = 0
-        self.notices: set[tuple[str, str]] = set()
-        """Codes and levels of the notices of the turn."""
-        self.only_demo = False
-        """The demo answers because there is no model, not because it was chosen."""
+        self._outcome = RunOutcome()
 
-    async def play(self) -> RunOutcome:
+    async def play(self, launcher: Launcher) -> RunOutcome:
         """Run everything from connecting to the end. Expected failures are outcomes."""
-        work = asyncio.create_task(self._work())
+        work = asyncio.create_task(self._work(launcher))
         leave = asyncio.create_task(self._leave.wait())
         try:
             await asyncio.wait({work, leave}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                return self._outcome(*work.result())
-            detail = t("exited while the turn was being canceled") if self._sent else ""
-            return self._outcome("canceled", detail)
+                ended = work.result()
+            else:
+                ended = "canceled", t("exited while the turn was being canceled") if self._sent else ""
         except DaemonError as error:
-            return self._outcome("error", str(error))
+            ended = "error", str(error)
         finally:
             if self._client is not None:
                 # Close first, because canceling a request would make the daemon cancel the turn.
                 await self._client.close()
             await _drop(work, leave)
             await self._background.close()
+        self._outcome.stop_reason, self._outcome.detail = ended
+        return self._outcome
 
     def interrupt(self) -> None:
         """Ctrl-C: cancel the turn and wait for its end; a second time, or with no turn yet, leave."""
@@ -285,7 +280,7 @@ class _Run:
 
     # -- from prompt to answer -----------------------------------------------------------------------------
 
-    async def _work(self) -> tuple[str, str]:
+    async def _work(self, launcher: Launcher) -> tuple[str, str]:
         """Returns stop reason and detail. Raises LaunchError and what ``Client.request`` raises."""
         options = self._options
         greeting = Greeting(
@@ -294,7 +289,7 @@ class _Run:
             env=provider_env(os.environ),
             unattended=isinstance(self._answerer, Unattended),
         )
-        self._client, _ = await self._launcher.connect(options.workspace, greeting)
+        self._client, _ = await launcher.connect(options.workspace, greeting)
         client = self._client
         self._approver = Approver(client, self._answerer, self._note)
         if isinstance(self._answerer, Unattended):
@@ -358,13 +353,14 @@ class _Run:
         raise RpcError(0, words)
 
     def _loaded(self, loaded: dict[str, Any]) -> None:
+        self._outcome.session_id = self._session_id
         self._last_event_id = integer(loaded.get("lastEventId"))
         session = mapping(loaded.get("session"))
         chosen = self._options.model or mapping(session.get("trace")).get("model")
-        self.only_demo = session.get("demo") is True and not chosen
+        self._outcome.only_demo = session.get("demo") is True and not chosen
         self._branches.load(mapping(loaded.get("branches")))
         self._view.opened(session, mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
-        self._totals.follow({}, mapping(loaded.get("view")), counts=False)
+        self._outcome.usage.follow({}, mapping(loaded.get("view")), counts=False)
         for request in mappings(loaded.get("pending")):
             self._asked(request)
         for start_id in strings(loaded.get("awaitsChoice")):
@@ -387,7 +383,7 @@ class _Run:
             self._waiting.delta(mapping(params.get("delta")))
             self._view.delta(session_id, mapping(params.get("delta")))
         elif method == "goalwright/session/meter":
-            self._meter = mapping(params.get("meter"))
+            self._outcome.meter = mapping(params.get("meter"))
         elif method == "goalwright/session/update":
             event = mapping(params.get("event"))
             if integer(event.get("eventId")) > self._last_event_id:
@@ -395,7 +391,7 @@ class _Run:
                 view = mapping(params.get("view"))
                 self._branches.follow(event)
                 self._view.event(session_id, event, view)
-                self._totals.follow(event, view, counts=self._started)
+                self._outcome.usage.follow(event, view, counts=self._started)
                 self._follow(event)
 
     def _follow(self, event: dict[str, Any]) -> None:
@@ -403,7 +399,7 @@ class _Run:
         if self._started:
             self._waiting.event(event)
             if name == "notice":
-                self.notices.add((string(event.get("code")), string(event.get("level"))))
+                self._outcome.notices.add((string(event.get("code")), string(event.get("level"))))
         if name == "turn_started" and own:
             self._started = True
             self._waiting.event(event)
@@ -494,12 +490,6 @@ class _Run:
             self._view.line(self._console.style.dim(f"  {text}"))
         else:
             self._console.warn(text)
-
-    def _outcome(self, stop_reason: str, detail: str) -> RunOutcome:
-        # A session that could not be loaded may not even exist.
-        loaded = self._early is None
-        session_id = self._session_id if loaded else None
-        return RunOutcome(stop_reason, detail, session_id, self._totals, self._meter)
 
 
 @contextlib.asynccontextmanager

@@ -400,7 +400,7 @@ async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolRe
             loop.call_soon_threadsafe(ctx.notify_user, taken_line(taken))
 
     try:
-        job = await ctx.jobs.start(
+        job = await ctx.session.jobs.start(
             ready.argv,
             command=args.command.strip(),
             cwd=ctx.workspace,

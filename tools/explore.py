@@ -37,9 +37,9 @@ class ExploreTool(Tool[ExploreInput], name="explore"):
         if args.branches and args.select:
             raise ToolError("branches explores, select merges a branch: give one of the two.")
         if args.select:
-            return await ctx.explorer.select(args.select)
+            return await ctx.session.explorer.select(args.select)
         if args.branches:
-            return await ctx.explorer.explore(args.branches, args.background)
+            return await ctx.session.explorer.explore(args.branches, args.background)
         raise ToolError(
             "Give branches (a direction for each approach), or select (what to merge of explored ones)."
         )

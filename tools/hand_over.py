@@ -60,4 +60,4 @@ class HandOverTool(Tool[HandOverInput], name="hand_over"):
     async def run(self, args: HandOverInput, ctx: ToolContext) -> ToolResult:
         if not args.report.strip():
             raise ToolError("The report is empty: say what the other agent (and the user) must know.")
-        return await ctx.hand_over.hand_over(args.report.strip(), args.success_rate)
+        return await ctx.session.hand_over.hand_over(args.report.strip(), args.success_rate)

@@ -30,7 +30,7 @@ class JobTool(Tool[JobInput], name="job"):
         if args.operation != "list" and not wanted:
             raise ToolError(f"{args.operation} needs a job_id. {_listed(ctx)}")
         what = f"{args.operation} {wanted}".strip()
-        command = next((job.command for job in ctx.jobs.all() if job.job_id == wanted), "")
+        command = next((job.command for job in ctx.session.jobs.all() if job.job_id == wanted), "")
         title = (
             t("Job: {what}: {command}", what=what, command=shown_brief(command, LONGEST_TITLE))
             if command
@@ -38,14 +38,14 @@ class JobTool(Tool[JobInput], name="job"):
         )
         await self.ask(ctx, what, title, detail=command)
         if args.operation == "list":
-            return ToolResult(_listed(ctx), title="jobs", metadata={"count": len(ctx.jobs.all())})
+            return ToolResult(_listed(ctx), title="jobs", metadata={"count": len(ctx.session.jobs.all())})
         if args.operation == "kill":
-            job = await ctx.jobs.kill(wanted)
+            job = await ctx.session.jobs.kill(wanted)
             return ToolResult(
                 described(job), title=t("killed {wanted}", wanted=wanted), metadata=_metadata(job)
             )
-        output = ctx.jobs.output(wanted)
-        job = next((job for job in ctx.jobs.all() if job.job_id == wanted), None)
+        output = ctx.session.jobs.output(wanted)
+        job = next((job for job in ctx.session.jobs.all() if job.job_id == wanted), None)
         lines = [] if job is None else [described(job)]
         lines.append(output or "(nothing new)")
         return ToolResult(
@@ -63,7 +63,7 @@ def described(job: Job) -> str:
 
 
 def _listed(ctx: ToolContext) -> str:
-    return "\n".join(described(job) for job in ctx.jobs.all()) or "There are no jobs."
+    return "\n".join(described(job) for job in ctx.session.jobs.all()) or "There are no jobs."
 
 
 def _metadata(job: Job | None) -> dict[str, object]:

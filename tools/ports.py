@@ -280,3 +280,18 @@ class _Absent:
 
 
 ABSENT: Any = _Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPorts:
+    """What only a session has. Without one, a tool that needs it is refused."""
+
+    jobs: Jobs = ABSENT
+    """Commands in the background."""
+    explorer: Explorer = ABSENT
+    subagents: Subagents = ABSENT
+    hand_over: HandOver = ABSENT
+    skills: Skills = ABSENT
+    side_model: SideModel = ABSENT
+    offers: Callable[[str], bool] = lambda name: True
+    """Whether the session's model may have a tool of this name."""

@@ -37,4 +37,4 @@ class TaskTool(Tool[TaskInput], name="task"):
                 detail=cut_text(prompt, 20_000),
             )
         )
-        return await ctx.subagents.run(agent, prompt)
+        return await ctx.session.subagents.run(agent, prompt)

@@ -25,7 +25,7 @@ from tools.language_ports import DiagnosticsReport as DiagnosticsReport
 from tools.language_ports import DiagnosticsRun as DiagnosticsRun
 from tools.language_ports import Navigation, NoNavigation
 from tools.language_ports import Problem as Problem
-from tools.ports import ABSENT, Editors, Explorer, HandOver, Jobs, SideModel, Skills, Subagents
+from tools.ports import Editors, SessionPorts
 from tools.ports import Image as Image
 from tools.ports import ToolResult as ToolResult
 from tools.sandbox.confinement import Confinement
@@ -399,23 +399,15 @@ class ToolContext:
     """Live output (bash) for the display; may be dropped for a slow client. It may have colours."""
     on_stop: Callable[[ToolResult], None] = lambda result: None
     """Takes what a call has come to when it is canceled, before the tool raises CancelledError."""
-    jobs: Jobs = ABSENT
-    """Commands in the background."""
+    session: SessionPorts = field(default_factory=SessionPorts)
     sandbox: SandboxPolicy = field(default_factory=SandboxPolicy)
     """Where commands run."""
     redact: Callable[[str], str] = lambda text: text
     """Removes secrets from stored data, e.g. full outputs in ``scratch``."""
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
-    explorer: Explorer = ABSENT
-    subagents: Subagents = ABSENT
-    hand_over: HandOver = ABSENT
-    skills: Skills = ABSENT
-    side_model: SideModel = ABSENT
     branch: BranchCommands = field(default_factory=BranchCommands)
     """When ``workspace`` is a branch's copy."""
-    offers: Callable[[str], bool] = lambda name: True
-    """Whether the session's model may have a tool of this name."""
     notify_user: Callable[[str], None] = lambda text: None
     """Shows a notice to the user, e.g. that a setting has no effect here; once a session."""
 

@@ -13,6 +13,7 @@ from daemon.loop.skill_use import UsableSkills, readable_folders
 from daemon.loop.tool_selection import offers
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
+from tools.ports import SessionPorts
 from tools.redaction.redactor import SECRETS
 from tools.tool import Plan, ToolContext
 
@@ -71,16 +72,18 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         journal=services.folder.journal,
         on_output=lambda text: session.commands.wrote(call.id, call.name, text),
         redact=SECRETS.text,
-        jobs=session.commands.jobs,
         sandbox=sandbox_policy(session),
         branch=services.branch,
         notify_user=session.record.notice_once,
-        hand_over=session.features.hand_over(session, permission),
-        subagents=session.features.subagents(session, call.id),
-        skills=UsableSkills(session.policy),
-        offers=partial(offers, session.policy),
-        side_model=SessionSideModel(session),
-        explorer=session.features.explorer(session, call.id, permission),
+        session=SessionPorts(
+            jobs=session.commands.jobs,
+            explorer=session.features.explorer(session, call.id, permission),
+            subagents=session.features.subagents(session, call.id),
+            hand_over=session.features.hand_over(session, permission),
+            skills=UsableSkills(session.policy),
+            side_model=SessionSideModel(session),
+            offers=partial(offers, session.policy),
+        ),
     )
 
 

@@ -65,7 +65,7 @@ class McpSearchTool(Tool[SearchInput]):
         return self._text
 
     async def run(self, args: SearchInput, ctx: ToolContext) -> ToolResult:
-        offered = {name: tool for name, tool in self._tools.items() if ctx.offers(name)}
+        offered = {name: tool for name, tool in self._tools.items() if ctx.session.offers(name)}
         told = {name: tool.definition.description[:_LONGEST_SEARCHED] for name, tool in offered.items()}
         found = await asyncio.to_thread(best, args.query, told)
         if not found:

@@ -151,7 +151,7 @@ class CallRequests:
     async def _sampled(
         self, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
-        model = self._ctx.side_model
+        model = self._ctx.session.side_model
         try:
             sample = sampling.sample(params)
         except BadSampleError as error:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.bash import BashInput, BashTool
 from tools.job import JobInput, JobTool
-from tools.ports import Job
+from tools.ports import Job, SessionPorts
 from tools.tool import PermissionDeniedError, ToolError
 
 ENDED: list[tuple[str, int | None, bool]] = []
@@ -126,20 +127,18 @@ async def test_canceled_start_leaves_no_job(jobs: SessionJobs, tmp_path: Path) -
 @pytest.fixture
 def ctx(tmp_path: Path, jobs: SessionJobs) -> FakeToolContext:
     (tmp_path / "ws").mkdir()
-    made = fake_context(tmp_path / "ws")
-    object.__setattr__(made, "jobs", jobs)
-    return made
+    return replace(fake_context(tmp_path / "ws"), session=SessionPorts(jobs=jobs))
 
 
 async def test_bash_starts_a_job_after_approval_and_job_manages_it(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"bash"}
     with pytest.raises(PermissionDeniedError):
         await BashTool().run(BashInput(command="sleep 300", background=True), ctx)
-    assert not ctx.jobs.all()
+    assert not ctx.session.jobs.all()
     ctx.permission.refuse = set()
     result = await BashTool().run(BashInput(command="echo hello; sleep 300", background=True), ctx)
     job_id = result.metadata["job_id"]
-    await until(lambda: (ctx.jobs.all()[0].output_file or Path()).exists())
+    await until(lambda: (ctx.session.jobs.all()[0].output_file or Path()).exists())
     listed = await JobTool().run(JobInput(operation="list"), ctx)
     assert f"{job_id}: running: echo hello; sleep 300" in listed.content
     output = await JobTool().run(JobInput(operation="output", job_id=job_id), ctx)

@@ -18,7 +18,7 @@ from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
 from tools.bash import BashInput, BashTool
-from tools.ports import Job
+from tools.ports import Job, SessionPorts
 from tools.sandbox import confinement as module
 from tools.sandbox.confinement import Confinement, confine
 from tools.tool import BranchCommands, ToolResult
@@ -155,7 +155,7 @@ async def test_jobs_are_confined_and_leave_no_processes(fenced: Fenced) -> None:
     jobs = SessionJobs(
         fenced.place.folder / "output", lambda: datetime.now(UTC), on_end=_nothing, kill_grace_s=0.2
     )
-    ctx = replace(fenced.ctx, jobs=jobs)
+    ctx = replace(fenced.ctx, session=SessionPorts(jobs=jobs))
     pids = fenced.place.copy.root / "pids"
     begin = f"touch {fenced.place.workspace}/new; trap 'touch tidied; exit' TERM"
     line = f"{begin}; setsid sleep 300 & echo $! $$ > pids; wait"

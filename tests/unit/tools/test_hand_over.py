@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import fake_context
-from tools.ports import HandOver
+from tools.ports import HandOver, SessionPorts
 from tools.registry import builtin_tools, run_tool
 from tools.tool import ToolResult
 
@@ -27,7 +27,7 @@ class Other:
 
 async def run(folder: Path, other: HandOver | None = None, **arguments: object) -> ToolResult:
     ctx = fake_context(folder)
-    ctx = ctx if other is None else replace(ctx, hand_over=other)
+    ctx = ctx if other is None else replace(ctx, session=SessionPorts(hand_over=other))
     return await run_tool(builtin_tools()["hand_over"], json.dumps(arguments), ctx)
 
 

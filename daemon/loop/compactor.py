@@ -6,7 +6,7 @@ Without a usable answer of the model, the history of the plan's steps replaces t
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from daemon.context import compaction_backoff
@@ -85,6 +85,8 @@ class _CompactionTarget:
     """Tokens to come below."""
     with_history: bool
     """The plan's results are carried over as a history of its steps; not when that history replaces the summary."""
+    described: dict[str, str] = field(default_factory=dict[str, str])
+    """Lines of results in histories, by their calls' ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +342,7 @@ class Compactor:
             _HISTORY_MINIMUM,
         )
         for part, earlier in ((1, True), (2, True), (4, True), (1, False), (4, False)):
-            yield asking.history(promised.keep_from, limit // part, earlier=earlier)
+            yield asking.history(promised.keep_from, limit // part, aim.described, earlier=earlier)
 
     def _tokens_up_to(self, tokens: int, taken: int) -> int:
         """Return the tokens that are left, in units of our estimate."""
@@ -387,7 +389,13 @@ class Compactor:
             return self._builder.tokens(self._window(trial))
 
         older = [message for message in state.messages if message.sequence < start]
-        history = functools.partial(to_history_string, state.plan, older, workspace=state.trace.workspace)
+        history = functools.partial(
+            to_history_string,
+            state.plan,
+            older,
+            workspace=state.trace.workspace,
+            described=aim.described,
+        )
         limit, words_limit = self._may_carry(aim, tokens(stays, ""), summary)
         carried = carried_over(
             state.messages,

@@ -195,8 +195,9 @@ class Summarizer:
         thoughts = [part.text for part in complete.parts if isinstance(part, ReasoningPart)]
         return "\n".join(texts).strip() or "\n".join(thoughts)
 
-    def history(self, keep_from: int, limit: int, *, earlier: bool = True) -> str:
-        """Return the step history, of about ``limit`` tokens, up to ``keep_from``.
+    def history(self, keep_from: int, limit: int, described: dict[str, str], *, earlier: bool = True) -> str:
+        """Return the step history, of about ``limit`` tokens, up to ``keep_from``. ``described``: as for
+        ``to_history_string``.
 
         ``earlier``: a model's summary from an earlier compaction comes before it; it still has more details.
         """
@@ -216,7 +217,9 @@ class Summarizer:
         since = [message for message in state.messages if start <= message.sequence < keep_from]
         # The turn under way began before that, and its work is listed under the user's request.
         work = [*told[-1:], *since]
-        history = to_history_string(state.plan, work, limit, workspace=state.trace.workspace)
+        history = to_history_string(
+            state.plan, work, limit, workspace=state.trace.workspace, described=described
+        )
         return "\n\n".join(filter(None, (summary, history))) or "Nothing has been done yet."
 
 

@@ -6,25 +6,23 @@ It replaces a summary when no model is available. Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from daemon.context.compaction import cut_middle, user_text
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
-from daemon.model.steps import Step, StepStatus, StepType
 from daemon.plan.goal_stats import TOOLS_OF_THE_PLAN
 from daemon.steps import texts
 from daemon.steps.inference import action_data, action_label, goal_status, result_description
-from daemon.steps.tree import StepTree
 from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from daemon.model.goals import Goal
+    from daemon.model.steps import StepStatus
     from daemon.plan.tree import PlanTree
 
-_GOAL = "goal"
 _HEAD = 160
 _CONCLUSION = 600
 """Characters."""
@@ -48,64 +46,43 @@ class _Entry:
     """Results with their calls. Described only where they are shown: there may be thousands."""
     conclusion: str = ""
 
-    def text(self, shown: int, workspace: str) -> str:
-        # Built from steps, so that it reads like every other history of a plan.
-        tree = StepTree("")
-        tree.add(_step(_GOAL, "goal", self.status, self.title))
-        for place, (result, call) in enumerate(self.results[-shown:] if shown else ()):
-            parent = _GOAL
-            if call is not None:
-                data = action_data(call)
-                label = action_label(call.name, data["arguments"], workspace)
-                parent = f"call_{place}"
-                tree.add(_step(parent, "action", "completed", label, _GOAL, data=data))
-            data = {
-                "tool_name": result.name,
-                "title": result.title,
-                "output": head(result.content, _OUTPUT),
-                "is_error": result.is_error,
-            }
-            status: StepStatus = "failed" if result.is_error else "completed"
-            said = result_description(result)
-            tree.add(_step(f"result_{place}", "result", status, said, parent, data=data))
-        if self.conclusion:
-            tree.add(_step("evaluation", "evaluation", "completed", "", _GOAL, summary=self.conclusion))
-        lines = texts.to_history_string(tree).split("\n")
+    def text(self, shown: int, line_of: Callable[[ToolResultPart, ToolCallPart | None], str]) -> str:
+        lines = [texts.goal_line(self.status, self.title)]
         hidden = len(self.results) - shown
         if shown and hidden > 0:
-            lines.insert(1, f"  → … ({hidden})")
+            lines.append(f"  → … ({hidden})")
+        if shown and self.status not in ("planned", "failed", "skipped"):
+            lines += [f"  {line_of(result, call)}" for result, call in self.results[-shown:]]
+        if self.conclusion and self.status != "planned":
+            lines.append(f"  {texts.summary_line(self.conclusion)}")
         indent = texts.HISTORY_INDENT * min(self.depth, texts.DEEPEST)
         return "\n".join(f"{indent}{line}" for line in lines)
 
 
-def _step(
-    step_id: str,
-    step_type: StepType,
-    status: StepStatus,
-    description: str,
-    parent_id: str | None = None,
-    *,
-    data: dict[str, Any] | None = None,
-    summary: str | None = None,
-) -> Step:
-    # Not validated, because its inputs were validated when read, and there may be thousands.
-    return Step.model_construct(
-        step_id=step_id,
-        trace_id="",
-        step_type=step_type,
-        status=status,
-        sequence=0,
-        parent_id=parent_id,
-        description=description,
-        data=data or {},
-        summary=summary,
+def _line(result: ToolResultPart, call: ToolCallPart | None, workspace: str) -> str:
+    arguments = None if call is None else action_data(call)["arguments"]
+    return texts.result_line(
+        result.name,
+        result.title,
+        head(result.content, _OUTPUT) or result_description(result),
+        action=None if call is None else action_label(call.name, arguments, workspace),
+        arguments=arguments,
+        is_error=result.is_error,
     )
 
 
-def to_history_string(plan: PlanTree, messages: Sequence[Message], limit: int, *, workspace: str = "") -> str:
+def to_history_string(
+    plan: PlanTree,
+    messages: Sequence[Message],
+    limit: int,
+    *,
+    workspace: str = "",
+    described: dict[str, str] | None = None,
+) -> str:
     """Return goals with status, brief results and summaries; work without a goal as one entry for each turn.
 
     Goals look as in ``daemon.steps.texts.to_history_string``. Paths in ``workspace`` are shown relative to it.
+    ``described``: keeps the lines of results by their calls' ids, for more histories of the same session.
 
     At most about ``limit`` tokens (estimated): results go first, then the oldest entries, which are counted.
     """
@@ -114,9 +91,17 @@ def to_history_string(plan: PlanTree, messages: Sequence[Message], limit: int, *
     if tops:  # the user's requests are carried over anyway, and would only hide the plan here
         turns = [turn for turn in turns if turn.results or turn.conclusion]
     groups = [[turn] for turn in turns] + [_entries(plan, goal, results) for goal in tops]
+    lines = {} if described is None else described
+
+    def line_of(result: ToolResultPart, call: ToolCallPart | None) -> str:
+        line = lines.get(result.tool_call_id)
+        if line is None:
+            line = lines[result.tool_call_id] = _line(result, call, workspace)
+        return line
+
     told: list[str] = []
     for shown in _RESULTS:
-        told = ["\n".join(entry.text(shown, workspace) for entry in group) for group in groups]
+        told = ["\n".join(entry.text(shown, line_of) for entry in group) for group in groups]
         if _tokens(told) <= limit:
             break
     else:

@@ -15,7 +15,7 @@ from tools.localization import noted, t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from daemon.model.steps import Step
+    from daemon.model.steps import Step, StepStatus
     from daemon.steps.tree import StepTree
 
 ICONS = {"completed": "✓", "in_progress": "→", "planned": " ", "failed": "✗", "skipped": "-"}
@@ -56,10 +56,30 @@ def to_history_string(tree: StepTree) -> str:
         if depth == 0 and lines:
             lines.append("")
         indent = HISTORY_INDENT * min(depth, DEEPEST)
-        lines.append(f"{indent}[{t(LABELS[goal.status])}] {_flat(goal.description)}")
+        lines.append(indent + goal_line(goal.status, goal.description))
         if goal.status != "planned":
             lines += [f"{indent}  {line}" for line in _details(tree, goal)]
     return "\n".join(lines)
+
+
+def goal_line(status: StepStatus, title: str) -> str:
+    """Return the first line of a goal in a history."""
+    return f"[{t(LABELS[status])}] {_flat(title)}"
+
+
+def summary_line(summary: str) -> str:
+    """Return the line of a history with what came of a goal."""
+    return t("Summary: {summary}", summary=_flat(summary))
+
+
+def result_line(
+    tool: str, title: str, output: str, *, action: str | None, arguments: object, is_error: bool
+) -> str:
+    """Return the line of a history with a result. ``action``: describes the call with its ``arguments``; None when the
+    call is unknown."""
+    label = tool if action is None or _WILDCARD in action else action
+    about = head(str(arguments or ""), _ABOUT)
+    return f"→ {extract_brief(label, title, output, about=about, is_error=is_error)}"
 
 
 def extract_brief(label: str, title: str, output: str, *, about: str = "", is_error: bool = False) -> str:
@@ -92,26 +112,25 @@ def _details(tree: StepTree, goal: Step) -> list[str]:
     given_up = goal.status in ("failed", "skipped")
     for step in tree.children(goal.step_id):
         if step.step_type == "evaluation":
-            lines.append(t("Summary: {summary}", summary=_flat(step.summary or step.description)))
+            lines.append(summary_line(step.summary or step.description))
         if given_up or step.step_type == "evaluation":
             continue
         # A result is below its action, unless the action is unknown.
         action = step if step.step_type == "action" else None
         for result in (step,) if action is None else tree.children(step.step_id):
             if result.step_type == "result" and result.data.get("tool_name") not in TOOLS_OF_THE_PLAN:
-                lines.append(f"→ {_brief(result, action)}")
+                lines.append(_line_of(result, action))
     return lines
 
 
-def _brief(result: Step, action: Step | None) -> str:
-    name = str(result.data.get("tool_name") or "result")
-    label = name if action is None or _WILDCARD in action.description else action.description
-    title, output = (str(result.data.get(name) or "") for name in ("title", "output"))
-    return extract_brief(
-        label,
+def _line_of(result: Step, action: Step | None) -> str:
+    tool, title, output = (str(result.data.get(name) or "") for name in ("tool_name", "title", "output"))
+    return result_line(
+        tool or "result",
         title,
         output or result.description,
-        about=head(str(action.data.get("arguments") or ""), _ABOUT) if action is not None else "",
+        action=None if action is None else action.description,
+        arguments=None if action is None else action.data.get("arguments"),
         is_error=result.status == "failed",
     )
 

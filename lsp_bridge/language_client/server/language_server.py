@@ -53,7 +53,6 @@ class LanguageServer:
     ) -> None:
         """``root``: the project's folder, absolute and resolved."""
         self.spec = spec
-        self.name = found.name
         self.root = root
         self.timing = timing or Timing()
         self._progress = ServerWork(
@@ -90,6 +89,11 @@ class LanguageServer:
         )
 
     # ---- life cycle
+
+    @property
+    def name(self) -> str:
+        """Name of the program that was found for it."""
+        return self._found.name
 
     @property
     def gone(self) -> bool:

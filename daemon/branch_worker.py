@@ -36,6 +36,7 @@ from daemon.loop.watchdog import run_limited
 from daemon.model.branches import root_of
 from daemon.model.events import Delta, Event, SessionCreated
 from daemon.model.traces import Trace
+from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
 from daemon.provider import pricing
 from daemon.provider.pricing import model_info
@@ -102,8 +103,9 @@ class DriverModels:
 class DriverPermissions(PermissionService):
     """The driver decides what the rules here do not deny, by the rules that hold at that moment, and asks its user."""
 
-    def __init__(self, driver: Peer, grants: _Grants) -> None:
-        super().__init__(lambda: datetime.now(UTC))
+    def __init__(self, driver: Peer, home: Path, grants: _Grants) -> None:
+        nothing, now = home / "grants.json", partial(datetime.now, UTC)
+        super().__init__(now, GrantStore(nothing, nothing, now))  # nobody answers here
         self._driver = driver
         self._grants = grants
 
@@ -272,7 +274,7 @@ def _services(
         workspace=workspace,
         store=store,
         bus=Bus(),
-        permissions=DriverPermissions(driver, grants),
+        permissions=DriverPermissions(driver, home, grants),
         tools=BuiltinTools(),
         run_tool=run_limited,
         models=DriverModels(driver, order.windows),

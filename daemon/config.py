@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from daemon.permission.rules import SHIPPED, rules_from_config
+from daemon.permission.rules import SHIPPED
+from daemon.permission.rules_file import rules_from_config
 from daemon.settings import SETTINGS, LanguageServerSetting, McpServerSetting, Settings
 from daemon.trust import TrustedFolders
 from tools.files.regular_files import read_regular

@@ -235,25 +235,13 @@ class Judge:
         folder = _folder(access, name)
         allowed, rule_there = self._folder_rule(folder, name, access)
         named = rule.source != "mode" and matching.names_place(rule.pattern) and not decision.silent
+        here = replace(access, permission="external_directory", target=folder, opaque="")
         if rule_there.action == "deny" and not (named and matching.is_general(rule_there.pattern)):
-            yield Decision(
-                "external_directory", folder, "deny", rule_there, access.target, access.why, access.implied
-            )
+            yield replace(_decision(here, "deny", rule_there), about=access.target)
         elif not allowed and not named and not self._left_to_sandbox(access, rule_there, now):
-            rule_asking = (
-                rule_there if rule_there.action == "ask" else protection("external_directory", t(OUTSIDE))
-            )
             broad = rule_there.action == "allow" or matching.is_general(rule_there.pattern)
-            yield Decision(
-                "external_directory",
-                folder,
-                "ask",
-                rule_asking,
-                access.target,
-                access.why,
-                access.implied,
-                broad=broad,
-            )
+            asks = rule_there if rule_there.action == "ask" else protection(here.permission, t(OUTSIDE))
+            yield replace(_decision(here, "ask", asks, broad=broad), about=access.target)
 
     def _folder_rule(self, folder: str, name: _Name, access: Access) -> tuple[bool, Rule]:
         """Return whether a rule allows to be there, and the one that decides. The target may be a folder itself."""

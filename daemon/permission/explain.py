@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from daemon.permission.layers import ALIASES, PATHS
 from tools.access import Access
 from tools.localization import t
 from tools.paths import rule_target
@@ -15,9 +16,7 @@ from tools.tool import PermissionAsk, ToolError
 
 LONGEST = 20_000
 """Characters of a command line or path."""
-_PATHS = frozenset({"read", "edit", "ls"})
-_ALIASES = {"write": "edit", "patch": "edit", "multiedit": "edit"}
-"""Tools that need ``edit``."""
+_PATHS = PATHS - {"external_directory"}
 
 
 def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPolicy) -> PermissionAsk:
@@ -27,7 +26,7 @@ def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPo
     ``target``: a path (relative to the workspace, absolute, with ``~``, or a wildcard), a command line for ``bash``,
     else the text that rules of this permission match. Raises ToolError.
     """
-    permission = _ALIASES.get(permission, permission)
+    permission = ALIASES.get(permission, permission)
     if not permission.strip() or not target.strip():
         raise ToolError(t("Name a permission, e.g. read, edit or bash, and a target."))
     if "\0" in target or len(target) > LONGEST:

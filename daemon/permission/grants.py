@@ -12,12 +12,12 @@ import os
 import shutil
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import ValidationError
 
 from daemon.model.encoding import json_bytes
-from daemon.model.permissions import Grant, Rule, Scope, StoredGrant
+from daemon.model.permissions import Grant, Rule, StoredGrant
 from daemon.runtime import write_private
 from daemon.store.trace_store import StoreError
 from tools.json_access import mapping
@@ -63,10 +63,6 @@ class _GrantFile:
     _stamp: Stamp | None = _UNREAD
     """Stamp of the file when it was read; None: there is no file."""
     _content: _GrantFileContent = field(default_factory=_GrantFileContent)
-    _name: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._name = os.fspath(self.path)
 
     def read(self) -> _GrantFileContent:
         """Return the content; checks the file on disk, and reads it only when it has changed."""
@@ -123,7 +119,7 @@ class _GrantFile:
 
     def _stat(self) -> Stamp | None:
         try:
-            info = os.stat(self._name)  # noqa: PTH116 - asked at each decision, where pathlib is most of the time
+            info = os.stat(self.path)  # noqa: PTH116 - asked at each decision, and half as slow as pathlib
         except OSError:
             return None
         return info.st_mtime_ns, info.st_size, info.st_ino
@@ -159,11 +155,7 @@ class _GrantFile:
         grants: dict[str, StoredGrant] = {}
         for entry in entries[:MOST]:
             try:
-                grant = StoredGrant.model_validate(
-                    {**cast("dict[str, Any]", entry), "scope": self.scope}
-                    if isinstance(entry, dict)
-                    else entry
-                )
+                grant = StoredGrant.model_validate({**mapping(entry), "scope": self.scope})
             except (ValidationError, RecursionError):
                 continue
             grants.setdefault(grant.grant_id, grant)
@@ -216,14 +208,12 @@ class GrantStore:
         return tuple(file.read().problem for file in self._files.values() if file.read().problem)
 
     def add(
-        self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
+        self, grants: Sequence[Grant], scope: Lasting, *, by: str = "", title: str = ""
     ) -> tuple[StoredGrant, ...]:
         """Store lasting grants; returns those that are new, in their order.
 
-        ``scope``: workspace or user. Raises GrantsNotStoredError: then none of them is stored.
+        Raises GrantsNotStoredError: then none of them is stored.
         """
-        if scope == "session":
-            raise ValueError(t("session grants are stored in the session's log"))
         added: list[StoredGrant] = []
         with self._files[scope].changed() as stored:
             known = {(grant.permission, grant.pattern) for grant in stored}

@@ -36,7 +36,8 @@ def concealed(rules: RuleSet, workspace: Path) -> tuple[Path, ...]:
 def _named(pattern: str, workspace: Path) -> Iterator[Path]:
     fixed = pattern[: min((pattern.find(c) for c in "*?" if c in pattern), default=len(pattern))]
     if fixed == pattern:
-        yield from _there(Path(pattern))
+        if os.path.lexists(pattern):
+            yield Path(pattern)
         return
     folder = Path(fixed.rpartition("/")[0] or "/")
     if not folder.is_dir():
@@ -73,8 +74,3 @@ def _around(folder: Path, workspace: Path) -> Iterator[Path]:
     for path in entries:
         if workspace != path:
             yield from _around(path, workspace) if workspace.is_relative_to(path) else (path,)
-
-
-def _there(path: Path) -> Iterator[Path]:
-    if os.path.lexists(path):
-        yield path

@@ -242,21 +242,9 @@ _AGENT = 5
 class Layers:
     """The layers of one session in their order, see ``rules.RuleSet``."""
 
-    def __init__(
-        self,
-        *,
-        base: tuple[Rule, ...],
-        granted: tuple[Rule, ...],
-        workspace: tuple[Rule, ...],
-        granted_here: tuple[Rule, ...],
-        session: tuple[Rule, ...],
-        agent: tuple[Rule, ...],
-        trusted: bool,
-        bounds: tuple[tuple[Rule, ...], ...] = (),
-        branch: tuple[Rule, ...] = (),
-    ) -> None:
-        layers = (base, granted, workspace, granted_here, session, agent, *bounds, branch)
-        self._layers = tuple(map(_Same, layers))
+    def __init__(self, *layers: Sequence[Rule], trusted: bool) -> None:
+        """``layers``: base, granted, workspace, granted_here, session, agent, any number of bounds, branch."""
+        self._layers = tuple(_Same(tuple(layer)) for layer in layers)
         self._trusted = trusted
 
     def _tables(self, permission: str, around: PatternRoots) -> list[_Table | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
@@ -17,28 +17,17 @@ from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
 from daemon.permission.access_decision import Decision, Judge, insistence, protection, strictest
 from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots, names_permission
-from daemon.permission.matching import home, matches
+from daemon.permission.matching import home
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.protected import Kind, may_be_protected, protected
 from daemon.permission.rules_file import rules_from_config as rules_from_config
 from tools.access import MCP_ELICITATION, MCP_SAMPLING, OUTSIDE, Access, Suggestion
 from tools.localization import t
-from tools.tool import PermissionAsk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "SHIPPED",
-    "UNMATCHED",
-    "RuleSet",
-    "Verdict",
-    "last_match",
-    "matches",
-    "reason_words",
-    "rule_words",
-    "rules_from_config",
-]
+    from tools.tool import PermissionAsk
 
 SHIPPED: tuple[Rule, ...] = (
     Rule(permission="read", pattern="*", action="allow"),
@@ -71,14 +60,6 @@ SHIPPED: tuple[Rule, ...] = (
 """The rules without any configuration."""
 
 
-def last_match(rules: Sequence[Rule], permission: str, target: str) -> Rule | None:
-    """Return the rule that decides within one layer, by patterns alone."""
-    for rule in reversed(rules):
-        if matches(rule.permission, permission) and matches(rule.pattern, target):
-            return rule
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The decision about a whole call. ``reasons``: each thing it would do, the strictest first."""
@@ -96,100 +77,60 @@ class Verdict:
         return self.reasons[0].rule
 
 
+@dataclass
 class RuleSet:
-    """All layers of one session, ready to be asked."""
+    """All layers of one session, ready to be asked.
 
-    def __init__(
-        self,
-        base: Iterable[Rule] = SHIPPED,
-        workspace: Iterable[Rule] = (),
-        session: Iterable[Rule] = (),
-        agent: Iterable[Rule] = (),
-        *,
-        bounds: Iterable[Iterable[Rule]] = (),
-        branch: Iterable[Rule] = (),
-        trusted: bool = False,
-        granted: Iterable[Rule] = (),
-        granted_here: Iterable[Rule] = (),
-        mode: Mode = "ask",
-        trust: Trust = "unknown",
-        root: str = "",
-        stands_for: str = "",
-        insists: Iterable[str] = (),
-        looks: bool = False,
-    ) -> None:
-        """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the user everywhere,
-        ``workspace`` (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this
-        ``session``, the ``agent``'s, ``bounds`` (layers that only tighten: of the agents that started this one, and of
-        one that came with the workspace), and those of a ``branch`` (``daemon.explore.rules``), which only tighten,
-        too. Grants answer questions and lift no prohibition.
+    From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the user everywhere, ``workspace``
+    (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this ``session``, the
+    ``agent``'s, ``bounds`` (layers that only tighten: of the agents that started this one, and of one that came with
+    the workspace), and those of a ``branch`` (``daemon.explore.rules``), which only tighten, too. Grants answer
+    questions and lift no prohibition.
+    """
 
-        ``root``: the workspace's folder, absolute with ``/``, so that rules may name files in it by their full path.
-        ``stands_for``: in a branch ``root`` is a copy of this folder, the workspace itself. Rules for a file by its
-        path there apply to the copy's, and the other way round; a prohibition by either name counts. ``insists``:
-        permissions (``edit``, ``bash``) that always ask, whatever mode, sandbox, rules or grants allow; for commands,
-        only those that may change something. A denial stays. ``looks``: the agent, or one that started it, is
-        read-only: what mode plan denies is denied in every mode.
-        """
-        self._base = tuple(base)
-        self._workspace = tuple(workspace)
-        self._session = tuple(session)
-        self._agent = tuple(agent)
-        self._bounds = tuple(bound for rules in bounds if (bound := tuple(rules)))
-        self._branch = tuple(branch)
-        self._granted = tuple(granted)
-        self._granted_here = tuple(granted_here)
-        self._trusted = trusted
-        self._root = matching.tidy(root)
-        self._stands_for = matching.tidy(stands_for)
-        self._insists = frozenset(insists)
-        self._copy = re.compile(rf"{re.escape(self._root)}(?![\w.-])") if self._root and stands_for else None
-        self._now = Circumstances(mode, trust, looks, copied=bool(stands_for))
-        self._made_of = (
-            self._root, self._stands_for, self._now, trusted, self._insists, self._base, self._workspace, self._session,
-            self._agent, self._bounds, self._branch, self._granted, self._granted_here,
+    base: Sequence[Rule] = SHIPPED
+    workspace: Sequence[Rule] = ()
+    session: Sequence[Rule] = ()
+    agent: Sequence[Rule] = ()
+    _: KW_ONLY
+    bounds: Sequence[Sequence[Rule]] = ()
+    branch: Sequence[Rule] = ()
+    trusted: bool = False
+    granted: Sequence[Rule] = ()
+    granted_here: Sequence[Rule] = ()
+    mode: Mode = "ask"
+    trust: Trust = "unknown"
+    root: str = ""
+    """The workspace's folder, absolute with ``/``, so that rules may name files in it by their full path."""
+    stands_for: str = ""
+    """In a branch ``root`` is a copy of this folder, the workspace itself. Rules for a file by its path there apply to
+    the copy's, and the other way round; a prohibition by either name counts."""
+    insists: Iterable[str] = ()
+    """Permissions (``edit``, ``bash``) that always ask, whatever mode, sandbox, rules or grants allow; for commands,
+    only those that may change something. A denial stays."""
+    looks: bool = False
+    """The agent, or one that started it, is read-only: what mode plan denies is denied in every mode."""
+
+    def __post_init__(self) -> None:
+        self._layers = (
+            self.base, self.granted, self.workspace, self.granted_here, self.session, self.agent,
+            *self.bounds, self.branch,
         )  # fmt: skip
-        layers = Layers(
-            base=self._base,
-            granted=self._granted,
-            workspace=self._workspace,
-            granted_here=self._granted_here,
-            session=self._session,
-            agent=self._agent,
-            bounds=self._bounds,
-            branch=self._branch,
-            trusted=trusted,
+        self._root = matching.tidy(self.root)
+        self._stands_for = matching.tidy(self.stands_for)
+        self._insists = frozenset(self.insists)
+        self._copy = (
+            re.compile(rf"{re.escape(self._root)}(?![\w.-])") if self._root and self.stands_for else None
         )
+        self._now = Circumstances(self.mode, self.trust, self.looks, copied=bool(self.stands_for))
+        layers = Layers(*self._layers, trusted=self.trusted)
         self._judge = Judge(layers, self._root, self._stands_for, self._insists)
         self._plain: dict[str, FastPath] = {}
         self._offers: dict[str, bool] = {}
 
-    def __eq__(self, other: object) -> bool:
-        """Equal ones decide the same."""
-        return isinstance(other, RuleSet) and self._made_of == other._made_of
-
     def __hash__(self) -> int:
-        return hash(self._made_of[:4])
-
-    def with_session(self, rules: Iterable[Rule]) -> RuleSet:
-        """Return the same layers with other grants of the session."""
-        return RuleSet(
-            self._base,
-            self._workspace,
-            rules,
-            self._agent,
-            bounds=self._bounds,
-            branch=self._branch,
-            trusted=self._trusted,
-            granted=self._granted,
-            granted_here=self._granted_here,
-            mode=self._now.mode,
-            trust=self._now.trust,
-            root=self._root,
-            stands_for=self._stands_for,
-            insists=self._insists,
-            looks=self._now.looks,
-        )
+        # Equal ones decide the same. Hashing the rules would take as long as comparing them.
+        return hash((self.root, self.stands_for, self.mode, self.trust, self.trusted))
 
     def decide(self, permission: str, target: str) -> Rule:
         """Return the rule that decides about ``permission`` on ``target``; decisions of mode and protection count as
@@ -198,13 +139,8 @@ class RuleSet:
             return self._decide(permission, target)
         plain = self._plain.get(permission)
         if plain is None or plain.home != matching.home():
-            layers = (
-                self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
-                *self._bounds, self._branch,
-            )  # fmt: skip
-            plain = self._plain[permission] = FastPath(
-                chain.from_iterable(layers), permission, self._root, self._stands_for
-            )
+            rules = chain.from_iterable(self._layers)
+            plain = self._plain[permission] = FastPath(rules, permission, self._root, self._stands_for)
         kinds = plain.kinds(target)
         if kinds is None:
             return self._decide(permission, target)
@@ -279,12 +215,8 @@ class RuleSet:
         """Return patterns by which rules name paths outside the workspace, absolute, the strongest last; the flag:
         reading there asks."""
         around = PatternRoots(matching.home(), self._root, self._stands_for)
-        layers = (
-            self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
-            *self._bounds,
-        )  # fmt: skip
         found: list[tuple[str, bool]] = []
-        for rule in chain.from_iterable(layers):
+        for rule in chain.from_iterable(self._layers[:-1]):  # those of a branch name the workspace and copies
             if rule.permission not in ("read", "external_directory", "*"):
                 continue
             patterns = around.patterns(rule)
@@ -292,16 +224,10 @@ class RuleSet:
                 found.append((patterns[0], rule.action != "allow"))
         return found
 
-    def explain(self, permission: str, target: str) -> tuple[Reason, ...]:
-        """Return the decisions and their reasons, the strictest first. ``target``: as rules match it; ``~`` is the home
-        folder."""
-        text = matching.expanded(target, matching.home()) if target.startswith("~") else target
-        return self.judge(PermissionAsk(permission, (text,), "")).reasons
-
     @cached_property
     def denies_files(self) -> bool:
         """Whether a rule denies reading or changing any file."""
-        layers = (self._base, self._workspace, self._session, self._agent, *self._bounds)
+        layers = (self.base, self.workspace, self.session, self.agent, *self.bounds)
         return any(
             rule.action == "deny" and any(names_permission(rule, one) for one in PATHS)
             for rule in chain.from_iterable(layers)
@@ -319,13 +245,13 @@ class RuleSet:
             return False
         if permission.startswith(OUTSIDE) and self._now.confined:
             return self.decide(permission, "").action == "allow"
-        if any(_outcome(bound, permission) == "denied" for bound in self._bounds):
+        if any(_outcome(bound, permission) == "denied" for bound in self.bounds):
             return False
-        agent = _outcome(self._agent, permission)
+        agent = _outcome(self.agent, permission)
         if agent != "open":
             return agent == "some"
-        local, base = _outcome(self._workspace, permission), _outcome(self._base, permission)
-        if self._trusted and local != "open":
+        local, base = _outcome(self.workspace, permission), _outcome(self.base, permission)
+        if self.trusted and local != "open":
             return local == "some"
         return "denied" not in (local, base)
 
@@ -467,9 +393,3 @@ def rule_words(rule: Rule) -> str:
         file = "~" + file[len(folder) :]
     where = f" ({file})" if file else ""
     return f"{_WHOSE[rule.source]} `{rule.permission}: {rule.pattern} → {rule.action}`{where}"
-
-
-def reason_words(reason: Reason) -> str:
-    """Describe one access of a call: "deny read .env (argument of cat): your rule `read: *.env → deny`"."""
-    why = f" ({reason.why})" if reason.why else ""
-    return f"{reason.action} {reason.permission} {reason.target}{why}: {rule_words(reason.rule)}"

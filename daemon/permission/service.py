@@ -10,8 +10,8 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from daemon.model.branches import branch_of, is_within, root_of
@@ -27,7 +27,6 @@ from daemon.model.permissions import (
     Reply,
     Rule,
     Scope,
-    StoredGrant,
 )
 from daemon.permission.access_decision import reviewed
 from daemon.permission.answers import check_answers, denial, remembered, subjects
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from daemon.permission.grants import GrantStore
     from daemon.permission.rules import RuleSet
 
 log = logging.getLogger(__name__)
@@ -120,34 +120,6 @@ class AskerByRules:
         return self.rules_now()
 
 
-class GrantWriter(Protocol):
-    """Where grants are kept that outlive their session, see daemon.permission.grants."""
-
-    def add(
-        self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
-    ) -> tuple[StoredGrant, ...]:
-        """Remember; returns those that are new. Raises StoreError: then none of them is kept."""
-        ...
-
-    def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
-        """Revoke grants. Raises StoreError."""
-        ...
-
-
-class NoGrantWriter:
-    """Where nothing outlives a session."""
-
-    def add(
-        self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
-    ) -> tuple[StoredGrant, ...]:
-        raise StoreError(
-            t("Here, permissions can be allowed for a session at most: choose the scope session.")
-        )
-
-    def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
-        return ()
-
-
 @dataclass(frozen=True, slots=True)
 class CallInfo:
     """The tool call a question is about."""
@@ -168,9 +140,7 @@ class _Pending:
     request: PermissionRequest
     asker: Asker
     ask: PermissionAsk
-    answer: asyncio.Future[tuple[Answer, str | None, Left]]
-    by: str = ""
-    answers: tuple[QuestionAnswer, ...] = ()
+    answer: asyncio.Future[tuple[RequestResult, Left]]
     unseen: bool = False
     timer: asyncio.TimerHandle | None = None
     alone: bool = False
@@ -182,7 +152,7 @@ class PermissionService:
     """The requests that wait for a user's answer, and the answers."""
 
     now: Callable[[], datetime]
-    keeper: GrantWriter = field(default_factory=NoGrantWriter)
+    keeper: GrantStore
     """Stores grants that outlive their session."""
     _pending: dict[str, _Pending] = field(default_factory=dict[str, _Pending])
     _answered: dict[str, str] = field(default_factory=dict[str, str])
@@ -247,9 +217,9 @@ class PermissionService:
             raise
         self._changed()
         if call.timeout_s is not None and not pending.answer.done():
-            pending.timer = loop.call_later(call.timeout_s, self._timed_out, pending)
+            pending.timer = loop.call_later(call.timeout_s, self._settle_too, pending, "reject", TIMEOUT)
         try:
-            answer, feedback, left = await pending.answer
+            settled, left = await pending.answer
         except asyncio.CancelledError:
             if self._pending.pop(request.request_id, None) is not None:
                 self._changed()
@@ -258,19 +228,19 @@ class PermissionService:
         finally:
             if pending.timer is not None:
                 pending.timer.cancel()
-        if answer in ("once", "always"):
-            said = tuple(Answered(one.chosen, one.text) for one in pending.answers)
-            always = answer == "always"
+        if settled.answer in ("once", "always"):
+            said = tuple(Answered(one.chosen, one.text) for one in settled.answers)
+            always = settled.answer == "always"
             return Approval(left, asked=True, answers=said, unseen=pending.unseen, always=always)
-        if pending.by == TIMEOUT:
+        if settled.by == TIMEOUT:
             raise PermissionDeniedError(
                 f"Nobody answered the request within {call.timeout_s:g} s, so it was rejected: "
                 f"{ask.title}. Continue without it; say at the end what could not be done.",
                 by_rule=True,
-                metadata=_rejected(request, pending.by),
+                metadata=_rejected(request, settled),
             )
         raise PermissionDeniedError(
-            _rejection(request, pending.by), feedback, metadata=_rejected(request, pending.by, feedback)
+            _rejection(request, settled.by), settled.feedback, metadata=_rejected(request, settled)
         )
 
     async def left(self, request_id: str, answers: Sequence[FileAnswer]) -> Left:
@@ -326,13 +296,13 @@ class PermissionService:
         pending = self._pending.get(request_id)
         if pending is None:
             return False, self._answered[request_id]
-        pending.answers = check_answers(pending.request, reply, answers)
+        said = RequestResult(reply, feedback, by, answers=check_answers(pending.request, reply, answers))
         pending.unseen = unseen
         if reply == "always":
-            self._always(pending, feedback, by, left, grants, scope)
+            self._always(pending, said, left, grants, scope)
             self.release(pending.request.trace_id if scope == "session" else None, by)
             return True, by
-        self._settle(pending, reply, feedback, by, left)
+        self._settle(pending, said, left)
         if reply == "reject" and not feedback and not pending.alone:
             # A rejection in one branch does not affect the others.
             for other in self._of(pending.asker.session_id):
@@ -365,8 +335,7 @@ class PermissionService:
     def _always(
         self,
         pending: _Pending,
-        feedback: str | None,
-        by: str,
+        said: RequestResult,
         left: Left,
         grants: Sequence[Grant] | None,
         scope: Scope,
@@ -375,55 +344,43 @@ class PermissionService:
         rules = pending.asker.rules
         found = (Suggestion(one.permission, one.pattern) for one in wanted)
         kept = _grants(rules.lasting(found, rules.judge(pending.ask)))
+        said = replace(said, remembered=kept, scope=scope)
         if scope == "session":
-            self._settle(pending, "always", feedback, by, left, kept)
+            self._settle(pending, said, left)
             return
-        stored = self.keeper.add(kept, scope, by=by, title=pending.request.title)
+        stored = self.keeper.add(kept, scope, by=said.by, title=pending.request.title)
         try:
-            self._settle(pending, "always", feedback, by, left, kept, scope)
+            self._settle(pending, said, left)
         except Exception:
             # The answer does not count, so its grants do not count either.
             self.keeper.forget({grant.grant_id for grant in stored})
             raise
 
-    def _settle(
-        self,
-        pending: _Pending,
-        answer: Reply,
-        feedback: str | None,
-        by: str,
-        left: Left = None,
-        kept: tuple[Grant, ...] | None = None,
-        scope: Scope = "session",
-    ) -> None:
+    def _settle(self, pending: _Pending, said: RequestResult, left: Left = None) -> None:
         request = pending.request
         del self._pending[request.request_id]
         self._changed()
-        self._answered[request.request_id] = by
+        self._answered[request.request_id] = said.by
         if len(self._answered) > 500:
             del self._answered[next(iter(self._answered))]
-        pending.by = by
         try:
-            pending.asker.replied(request, RequestResult(answer, feedback, by, kept, scope, pending.answers))
+            pending.asker.replied(request, said)
         except Exception as error:
             # An answer that cannot be recorded does not count; the caller must not wait forever.
             if not pending.answer.done():
                 pending.answer.set_exception(error)
             raise
         if not pending.answer.done():
-            pending.answer.set_result((answer, feedback, left))
+            pending.answer.set_result((said, left))
 
     def _settle_too(self, pending: _Pending, answer: Reply, by: str) -> None:
         """Settle a related request; a failure here is no failure of the answered one."""
         if pending.request.request_id not in self._pending:
             return
         try:
-            self._settle(pending, answer, None, by)
+            self._settle(pending, RequestResult(answer, by=by))
         except StoreError as error:
             log.warning("%s could not be answered: %s", pending.request.request_id, error)
-
-    def _timed_out(self, pending: _Pending) -> None:
-        self._settle_too(pending, "reject", TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,11 +472,11 @@ def _rejection(request: PermissionRequest, by: str) -> str:
     return t("Rejected: {title}.", title=request.title)
 
 
-def _rejected(request: PermissionRequest, by: str, feedback: str | None = None) -> dict[str, object]:
+def _rejected(request: PermissionRequest, settled: RequestResult) -> dict[str, object]:
     """Return what the display of a rejected call shows, also when the request itself is long forgotten."""
-    metadata: dict[str, object] = {"denied": True, "by": by, "title": request.title}
-    if feedback:
-        metadata["feedback"] = feedback
+    metadata: dict[str, object] = {"denied": True, "by": settled.by, "title": request.title}
+    if settled.feedback:
+        metadata["feedback"] = settled.feedback
     if request.files:
         metadata["diff"] = "\n".join(file.diff for file in request.files)
         metadata["added"] = sum(file.added for file in request.files)

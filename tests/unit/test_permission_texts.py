@@ -12,7 +12,7 @@ import pytest
 
 from daemon.model.events import PermissionAsked
 from daemon.model.permissions import PermissionRequest
-from daemon.permission.service import CallInfo, CallPermission, PermissionService
+from daemon.permission.service import CallInfo, CallPermission
 from daemon.steps.tree import StepTree
 from lsp_bridge.cli.run.approval import AcceptAll, RefuseAll
 from lsp_bridge.cli.run.view import TextView
@@ -20,7 +20,7 @@ from lsp_bridge.cli.text import Style
 from lsp_bridge.cli.trace.step_lines import StepLines
 from lsp_bridge.server.editor.questions import question_text
 from tests.support.drivers.waiting import until
-from tests.support.fakes.asker import NOW, FakeAsker
+from tests.support.fakes.asker import NOW, FakeAsker, Inbox
 from tools.shell.question import CommandPlace, question
 from tools.text.terminal import shown, shown_line
 from tools.tool import PermissionDeniedError
@@ -38,7 +38,7 @@ LONG = f"printf '%s' {'x' * 5_000}; rm -rf tests"
 async def asked(command: str, says: str = SAYS) -> PermissionRequest:
     """The request that clients get when the model wants to run ``command``."""
     asker = FakeAsker()
-    port = CallPermission(PermissionService(lambda: NOW), asker, CallInfo("call", "bash"))
+    port = CallPermission(Inbox().service, asker, CallInfo("call", "bash"))
     ask = question(command, CommandPlace(Path("/w"), Path("/home/me")), model_says=says)
     task = asyncio.create_task(port.ask(ask))
     await until(lambda: bool(asker.asked_for), "the question")
@@ -161,7 +161,7 @@ async def test_model_text_cannot_imitate_our_text() -> None:
 
 
 async def test_rejected_command_is_named_to_the_model() -> None:
-    asker, service = FakeAsker(), PermissionService(lambda: NOW)
+    asker, service = FakeAsker(), Inbox().service
     port = CallPermission(service, asker, CallInfo("call", "bash"))
     ask = question("git push --force", CommandPlace(Path("/w"), Path("/home/me")), model_says=SAYS)
     task = asyncio.create_task(port.ask(ask))

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from daemon.permission.rules import rules_from_config
+from daemon.permission.rules_file import rules_from_config
 from tests.support.drivers.rule_judge import judged
 
 FOLDER = Path(__file__).resolve().parent

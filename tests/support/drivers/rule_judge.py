@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from daemon.model.permissions import Action, Mode, Rule, RuleSource, Trust
-from daemon.permission.rules import SHIPPED, UNMATCHED, RuleSet, reason_words
+from daemon.model.permissions import Action, Mode, Reason, Rule, RuleSource, Trust
+from daemon.permission.layers import UNMATCHED
+from daemon.permission.rules import SHIPPED, RuleSet, rule_words
 from daemon.settings import CommandSettings
 from tools.access import Access
 from tools.sandbox.policy import policy_for
@@ -48,6 +49,12 @@ def answer(line: str) -> dict[str, Any]:
         return {"error": f"not JSON: {error}"}
     except Exception as error:  # a bug of ours must not end the run of somebody's cases
         return {"error": f"{error.__class__.__name__}: {error}"}
+
+
+def reason_words(reason: Reason) -> str:
+    """Describe one access of a call: "deny read .env (argument of cat): your rule `read: *.env → deny`"."""
+    why = f" ({reason.why})" if reason.why else ""
+    return f"{reason.action} {reason.permission} {reason.target}{why}: {rule_words(reason.rule)}"
 
 
 def judged(case: object) -> dict[str, Any]:

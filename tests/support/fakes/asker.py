@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from daemon.model.permissions import Grant, PermissionRequest, Rule, Scope
+from daemon.permission.grants import GrantStore
 from daemon.permission.rules import SHIPPED, RuleSet
 from daemon.permission.service import (
     Answer,
     CallInfo,
     CallPermission,
-    GrantWriter,
-    NoGrantWriter,
     PermissionService,
     RequestResult,
 )
@@ -63,8 +64,10 @@ class FakeAsker:
 class Inbox:
     """The service, and questions under way."""
 
-    def __init__(self, keeper: GrantWriter | None = None) -> None:
-        self.service = PermissionService(lambda: NOW, keeper or NoGrantWriter())
+    def __init__(self, keeper: GrantStore | None = None) -> None:
+        """``keeper``: None for one that can store nothing."""
+        nowhere = Path(os.devnull, "grants.json")
+        self.service = PermissionService(lambda: NOW, keeper or GrantStore(nowhere, nowhere, lambda: NOW))
         self.tasks: list[asyncio.Task[Approval]] = []
 
     async def ask(

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from daemon.permission.rules import SHIPPED, RuleSet, rules_from_config
+from daemon.permission.rules import SHIPPED, RuleSet
+from daemon.permission.rules_file import rules_from_config
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools import webfetch
 from tools.access import Access

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from daemon.model.permissions import Action, Mode, Rule
-from daemon.permission.rules import SHIPPED, RuleSet, reason_words
+from daemon.permission.rules import SHIPPED, RuleSet
+from tests.support.drivers.rule_judge import reason_words
 from tools.shell.path_lookup import real_place
 from tools.shell.question import question
 from tools.tool import PermissionAsk
@@ -51,7 +52,7 @@ def test_read_only_agent_runs_only_reading_commands_in_a_sandbox(
         trust="trusted",
         root=tmp_path.as_posix(),
         looks=True,
-    ).with_session((Rule(permission="bash", pattern="git log*", action="allow", source="session"),))
+    )
     decided = found.judge(replace(ask(line, tmp_path), contained=contained)).action
     assert decided == (action if contained else "deny")
 

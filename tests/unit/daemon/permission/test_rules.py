@@ -9,7 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daemon.model.permissions import Action, Rule, RuleSource
-from daemon.permission.rules import SHIPPED, RuleSet, last_match, matches, rules_from_config
+from daemon.permission.matching import matches
+from daemon.permission.rules import SHIPPED, RuleSet
+from daemon.permission.rules_file import rules_from_config
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -95,10 +97,10 @@ def test_matching_agrees_with_a_slow_reading_of_the_rule(pattern: str, target: s
 
 def test_the_last_rule_that_matches_decides() -> None:
     rules = [rule("edit", "*", "ask"), rule("edit", "src/*", "allow"), rule("edit", "*.lock", "deny")]
-    assert last_match(rules, "edit", "a.py") == rules[0]
-    assert last_match(rules, "edit", "src/a.py") == rules[1]
-    assert last_match(rules, "edit", "src/a.lock") == rules[2]
-    assert last_match(rules, "bash", "ls") is None
+    made = RuleSet(rules)
+    assert made.decide("edit", "a.py") == rules[0]
+    assert made.decide("edit", "src/a.py") == rules[1]
+    assert made.decide("edit", "src/a.lock") == rules[2]
 
 
 def test_without_a_matching_rule_the_action_is_ask() -> None:
@@ -156,7 +158,8 @@ def test_session_grant_answers_ask_rules_but_not_deny_rules() -> None:
     rules = RuleSet(
         base=(*SHIPPED, rule("bash", "rm *", "deny")),
         workspace=(rule("edit", "vendor/*", "deny", "workspace"), rule("read", "x", "ask", "workspace")),
-    ).with_session(granted)
+        session=granted,
+    )
     assert rules.decide("bash", "ls").action == "allow"
     assert rules.decide("read", "x").action == "allow"
     assert rules.decide("bash", "rm -rf x").action == "deny"

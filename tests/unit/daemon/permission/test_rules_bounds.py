@@ -40,7 +40,6 @@ def test_bound_restricts_and_never_allows(
 ) -> None:
     rules = RuleSet(agent=agent, bounds=bounds, root="/w")
     assert rules.decide("edit", target).action == action
-    assert rules.with_session(()).decide("edit", target).action == action
     access = Access("edit", target, several=True)
     assert rules.judge(PermissionAsk("edit", (), "?", accesses=(access,))).action == action
 

@@ -12,16 +12,11 @@ from hypothesis import strategies as st
 
 from daemon.model.permissions import Action, Mode, Rule, RuleSource
 from daemon.permission import protected
+from daemon.permission.layers import UNMATCHED
 from daemon.permission.matching import fold, normal
-from daemon.permission.rules import (
-    SHIPPED,
-    UNMATCHED,
-    RuleSet,
-    reason_words,
-    rule_words,
-    rules_from_config,
-)
-from daemon.permission.rules_file import MAX_PATTERN, MAX_RULES
+from daemon.permission.rules import SHIPPED, RuleSet, rule_words
+from daemon.permission.rules_file import MAX_PATTERN, MAX_RULES, rules_from_config
+from tests.support.drivers.rule_judge import reason_words
 from tools.access import Access
 from tools.tool import PermissionAsk
 
@@ -348,14 +343,13 @@ TARGETS = st.sampled_from(["a", "b", "src/x", ".env", ".git/x", "/etc/x", "../y"
 
 
 @given(RULES, RULES, RULES, RULES, TARGETS, st.sampled_from(["ask", "accept-edits", "plan", "auto"]))
-def test_decide_and_explain_agree_with_judge(
+def test_decide_agrees_with_judge(
     base: list[Rule], local: list[Rule], granted: list[Rule], agent: list[Rule], target: str, mode: Mode
 ) -> None:
     rules = RuleSet(base, local, granted, agent, mode=mode, trust="trusted")
     for permission in ("edit", "read", "bash"):
         verdict = rules.judge(PermissionAsk(permission, (target,), ""))
         assert rules.decide(permission, target).action == verdict.action
-        assert rules.explain(permission, target) == verdict.reasons
 
 
 @given(RULES, RULES, RULES, TARGETS)
@@ -393,7 +387,7 @@ def test_reasons_are_formatted_with_their_rule(monkeypatch: pytest.MonkeyPatch, 
         "what you allowed in this session: `edit: src/* → allow`"
     )
     broad = RuleSet((rule("edit", "*", "allow"),))
-    assert reason_words(broad.explain("edit", ".git/config")[0]) == (
+    assert reason_words(broad.judge(PermissionAsk("edit", (".git/config",), "")).reasons[0]) == (
         "ask edit .git/config: protected, regardless of general rules: git's own files"
     )
     assert rule_words(RuleSet(mode="plan").decide("edit", "a")) == "mode plan"
@@ -403,11 +397,6 @@ def test_reasons_are_formatted_with_their_rule(monkeypatch: pytest.MonkeyPatch, 
     assert reason_words(reason.reasons[0]) == (
         "deny read .env (argument of cat): your rule `read: *.env → deny`"
     )
-
-
-def test_a_path_to_explain_may_begin_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/u")
-    assert RuleSet((rule("read", "~/x", "allow"),)).explain("read", "~/x")[0].action == "allow"
 
 
 def test_number_and_length_of_rules_are_limited() -> None:

@@ -29,9 +29,7 @@ WORDS = st.text(alphabet="ab/ ", max_size=6)
 
 
 def layers(*, base: tuple[Rule, ...] = (), session: tuple[Rule, ...] = ()) -> Layers:
-    return Layers(
-        base=base, granted=(), workspace=(), granted_here=(), session=session, agent=(), trusted=False
-    )
+    return Layers(base, (), (), (), session, (), (), trusted=False)
 
 
 def rule(pattern: str, action: Action = "allow", permission: str = "read") -> Rule:

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.loop.call_times import CallTime, CallTimes
 from daemon.model.permissions import FileAnswer, Grant, Rule
-from daemon.permission.service import CallInfo, CallPermission, PermissionService, WaitingTime
+from daemon.permission.service import CallInfo, CallPermission, WaitingTime
 from tests.support.drivers.waiting import until
 from tests.support.fakes.asker import NOW, FakeAsker, Inbox
 from tools.tool import FileChange, PermissionAsk, PermissionDeniedError, ToolError
@@ -283,6 +283,6 @@ async def test_time_waiting_for_approval_is_not_call_time() -> None:
 
 
 async def test_a_port_decides_by_rules_alone_for_listings() -> None:
-    port = CallPermission(PermissionService(lambda: NOW), FakeAsker(), CallInfo("c", "ls"))
+    port = CallPermission(Inbox().service, FakeAsker(), CallInfo("c", "ls"))
     assert port.decide("read", "a.env") == "ask"
     assert port.decide("read", "a.py") == "allow"

@@ -136,10 +136,10 @@ async def test_budget_and_loop_answers_are_not_kept_beyond_the_session(
     assert await inbox.outcome(0) == "allowed"
 
 
-async def test_wider_scope_without_a_grant_store_is_refused() -> None:
+async def test_wider_scope_that_cannot_be_stored_is_refused() -> None:
     inbox, asker = Inbox(), FakeAsker()
     request_id = await inbox.ask(asker, "a.py", "*")
-    with pytest.raises(StoreError, match="scope session"):
+    with pytest.raises(StoreError, match="for the session only"):
         inbox.service.reply(request_id, "always", None, "x", scope="user")
     assert len(inbox.service.pending()) == 1
     inbox.service.reply(request_id, "always", None, "x")

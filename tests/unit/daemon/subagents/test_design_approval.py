@@ -12,10 +12,11 @@ from daemon.loop.children import close_child, open_child
 from daemon.loop.undo import Restorer
 from daemon.model.events import Notice
 from daemon.model.permissions import Grant
-from daemon.permission.rules import reason_words
 from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.rule_judge import reason_words
 from tests.support.fakes.models import Call, Step
 from tests.support.scenarios.iterations import designing, over
+from tools.tool import PermissionAsk
 
 
 @pytest.mark.parametrize("answer", ["always", "once"])
@@ -61,7 +62,7 @@ async def test_a_file_of_the_workspace_does_not_take_the_approval_away(tmp_path:
 
 async def test_design_approval_gives_its_reason(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        (reason, *_) = designing(bench).rules.explain("edit", "design/rules.md")
+        (reason, *_) = designing(bench).rules.judge(PermissionAsk("edit", ("design/rules.md",), "")).reasons
         words = "ask edit design/rules.md: this agent asks before each change, regardless of modes, rules and earlier"
         assert reason_words(reason).startswith(words)
 

@@ -333,7 +333,8 @@ def private_folder(path: Path) -> None:
 
 
 def write_private(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write ``path`` atomically with mode 0600. ``durable``: it also survives a loss of power."""
+    """Write ``path`` atomically with mode 0600. ``durable``: it also survives a loss of power. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -7,10 +7,11 @@ Code's workspace trust) decides for its own prompts, see ``lsp_bridge.protocol.s
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
+
+from daemon.runtime import write_private
+from tools.json_access import strings
 
 if TYPE_CHECKING:
     from daemon.model.permissions import Mode, Trust
@@ -40,9 +41,7 @@ class TrustedFolders:
             value: object = json.loads(self._file.read_text("utf-8"))
         except (OSError, ValueError):
             return []
-        entries = cast("list[object]", value) if isinstance(value, list) else []
-        paths = [Path(entry) for entry in entries if isinstance(entry, str)]
-        return [path for path in paths if path.is_absolute()]
+        return [path for path in map(Path, strings(value)) if path.is_absolute()]
 
     def add(self, workspace: Path) -> None:
         """Trust a folder. Raises OSError."""
@@ -58,13 +57,5 @@ class TrustedFolders:
         return True
 
     def _write(self, folders: list[Path]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         text = json.dumps([str(folder) for folder in folders], indent=2) + "\n"
-        handle, name = tempfile.mkstemp(prefix="trusted-", dir=self._file.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(self._file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_private(self._file, text.encode())

@@ -10,7 +10,8 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,14 +19,14 @@ from daemon.config import MAX_FILE, not_used, valid_servers
 from daemon.settings import McpServerSetting
 from tools.files.regular_files import read_regular
 from tools.json_access import array, mapping, without_comments
-from tools.localization import n, t
+from tools.localization import n, noted, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
 from tools.text.terminal import shown_brief
 from tools.text.validation import unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from daemon.settings import McpSettings
 
@@ -37,6 +38,7 @@ SETTINGS = "config.json"
 MOST_SERVERS = 50
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _NAME = re.compile(r"(?:env:)?([A-Za-z_]\w*)(?::-(.*))?", re.DOTALL)
+_NEEDS = noted("it needs a command, or a url that begins with http:// or https://")
 _HTTP = ("http", "streamable-http", "streamableHttp")
 
 
@@ -118,20 +120,25 @@ def find_servers(
         )
     if len(named) > MOST_SERVERS:
         problems.append(t("Only the first {most} MCP servers are used.", most=MOST_SERVERS))
-    specs = [
-        _spec(name, server, source, workspace, settings, environment, trusted=trusted)
-        for name, (server, source) in list(named.items())[:MOST_SERVERS]
-    ]
-    unknown = [
-        t(
-            "{source}: {name}: keys that change nothing here: {keys}.",
-            source=source,
-            name=shown_brief(name, 80),
-            keys=", ".join(shown_brief(key, 40) for key in [*server.model_extra][:5]),
-        )
-        for name, (server, source) in list(named.items())[:MOST_SERVERS]
-        if server.model_extra
-    ]
+
+    def filled(text: str) -> str:
+        return _expanded(text, workspace, environment)
+
+    specs: list[ServerSpec] = []
+    unknown: list[str] = []
+    for name, (server, source) in islice(named.items(), MOST_SERVERS):
+        disabled = server.disabled or name in settings.mcp_disabled
+        spec = spec_of(name, server, source, workspace, filled, trusted=trusted)
+        specs.append(replace(spec, disabled=disabled))
+        if server.model_extra:
+            keys = ", ".join(shown_brief(key, 40) for key in [*server.model_extra][:5])
+            text = t(
+                "{source}: {name}: keys that change nothing here: {keys}.",
+                source=source,
+                name=shown_brief(name, 80),
+                keys=keys,
+            )
+            unknown.append(text)
     return FoundServers(tuple(specs), tuple(problems), tuple(unknown))
 
 
@@ -161,20 +168,19 @@ def _read(path: Path, name: str, key: str) -> tuple[dict[str, McpServerSetting],
     return servers, problems
 
 
-def _spec(
+def spec_of(
     name: str,
     server: McpServerSetting,
     source: str,
     workspace: Path,
-    settings: McpSettings,
-    environment: Mapping[str, str],
+    filled: Callable[[str], str],
     *,
     trusted: bool,
 ) -> ServerSpec:
-    disabled = server.disabled or name in settings.mcp_disabled
+    """Return a server as it is reached, or with its problem. ``filled``: replaces variables in a value. Blocking."""
 
-    def filled(text: str) -> str:
-        return _expanded(text, workspace, environment)
+    def each(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        return tuple((name, filled(value)) for name, value in values.items())
 
     try:
         if server.command and server.url and not server.type:
@@ -184,9 +190,9 @@ def _spec(
         kind = server.type or ("stdio" if server.command else "http")
         if kind in _HTTP:
             url = filled(server.url)
-            _check_url(url)
-            headers = tuple(_each(server.headers, filled))
-            return ServerSpec(name, source, url=url, headers=headers, disabled=disabled)
+            if not re.match(r"https?://[^/]", url):
+                raise _UnusableError(t(_NEEDS))
+            return ServerSpec(name, source, url=url, headers=each(server.headers))
         if kind != "stdio":
             raise _UnusableError(t("the type {kind} is not supported: use stdio or http", kind=kind))
         # What a folder that is not trusted holds must not be found by a program that looks where it starts.
@@ -194,49 +200,15 @@ def _spec(
         cwd = base / Path(filled(server.cwd)).expanduser()
         program = _program(filled(server.command), cwd, workspace, trusted=trusted)
         command = (program, *(filled(argument) for argument in server.args))
-        return ServerSpec(
-            name, source, command=command, env=tuple(_each(server.env, filled)), cwd=cwd, disabled=disabled
-        )
-    except (_UnusableError, ValueError, RuntimeError) as error:
-        return ServerSpec(name, source, disabled=disabled, problem=str(error))
-
-
-def given_server(
-    name: str,
-    source: str,
-    command: str,
-    arguments: tuple[str, ...],
-    env: tuple[tuple[str, str], ...],
-    url: str,
-    headers: tuple[tuple[str, str], ...],
-    workspace: Path,
-) -> ServerSpec:
-    """Return a server of a client in a trusted folder, whose values are taken as they are. Blocking."""
-    try:
-        if not command:
-            _check_url(url)
-            return ServerSpec(name, source, url=url, headers=headers)
-        program = _program(command, workspace, workspace, trusted=True)
-        return ServerSpec(name, source, command=(program, *arguments), env=env, cwd=workspace)
+        return ServerSpec(name, source, command=command, env=each(server.env), cwd=cwd)
     except (_UnusableError, ValueError, RuntimeError) as error:
         return ServerSpec(name, source, problem=str(error))
-
-
-def _check_url(url: str) -> None:
-    """Raise _UnusableError for what is no URL of a server."""
-    if not re.match(r"https?://[^/]", url):
-        raise _UnusableError(t("it needs a command, or a url that begins with http:// or https://"))
-
-
-def _each(values: Mapping[str, str], filled: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        yield name, filled(value)
 
 
 def _program(command: str, cwd: Path, workspace: Path, *, trusted: bool) -> str:
     """Return the absolute path of a program. Raises _UnusableError."""
     if not command:
-        raise _UnusableError(t("it needs a command, or a url that begins with http:// or https://"))
+        raise _UnusableError(t(_NEEDS))
     if os.path.dirname(command):  # noqa: PTH120 - "./x" names a folder, which Path would drop
         program = cwd / Path(command).expanduser()
         if problem := why_not_run(program.absolute()):

@@ -12,11 +12,11 @@ import importlib
 import logging
 import math
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from daemon.mcp.content import ServerContent
+from daemon.mcp.content import MOST_PAGES, REFRESH_PAUSE_S, ServerContent
 from daemon.mcp.failures import brief, exit_words, invalid, sentence, unreadable_line, why_down
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition, not_offered
 from tools.localization import t
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from mcp.client.session import ClientSession, IncomingMessage
+    from mcp.client.session import IncomingMessage
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.exceptions import MCPError
     from mcp_types import CallToolResult
     from pydantic import BaseModel
 
     from daemon.mcp.configuration import ServerSpec
-    from daemon.mcp.lists import Lists
+    from daemon.mcp.sdk import Listing, ServerSession
     from daemon.mcp.server_log import McpServerLog
-    from daemon.mcp.server_requests import CallRequests, RunningCalls
+    from daemon.mcp.server_requests import CallRequests
     from daemon.mcp.sign_in import Access
     from daemon.mcp.tokens import TokenStore
     from tools.process.server_process import ServerProcess
@@ -59,9 +59,6 @@ _BACKOFF_S = (1.0, 2.0, 4.0, 8.0)
 _STEADY_S = 60.0
 """A server that ran for so long begins with the first of them again."""
 _CANCEL_AGAIN_S = 1.0
-_REFRESH_PAUSE_S = 0.5
-"""Between an announcement that tools have changed and the question for them: some announce each tool."""
-_MOST_PAGES = 50
 _LONGEST_ERROR = 500
 _ENDS = ("Connection closed", "Session terminated")
 """The SDK's errors that mean the end of the connection, not of one answer."""
@@ -99,12 +96,8 @@ class Connection:
         self._environment = environment
         self._changed = changed
         self._tokens = tokens
-        self._loop = asyncio.get_running_loop()
         self._access: Access | None = None
-        self._session: ClientSession | None = None
-        self._running_calls: RunningCalls | None = None
-        """Set once the SDK is loaded."""
-        self._process: ServerProcess | None = None
+        self._session: ServerSession | None = None
         self._running: asyncio.Task[None] | None = None
         self._up = asyncio.Event()
         """Set while it can be asked."""
@@ -122,7 +115,7 @@ class Connection:
         """Start it, unless it runs or is about to."""
         if self._running is None or self._running.done():
             self.began = asyncio.get_running_loop().time()
-            self.settled.clear()
+            self._set("starting", self.error)
             self._running = asyncio.create_task(self._run(), name=f"mcp {self.spec.name}")
 
     async def stop(self) -> None:
@@ -137,7 +130,6 @@ class Connection:
     async def restart(self) -> None:
         """Stop and start it."""
         await self.stop()
-        self.error = ""
         self.start()
 
     async def call(
@@ -153,8 +145,8 @@ class Connection:
         ``requests``: answers what the server asks meanwhile.
         """
         await self._back()
-        session, calls = self._session, self._running_calls
-        if session is None or calls is None:
+        session = self._session
+        if session is None:
             why = f": {sentence(self.error)}" if self.error else "."
             raise ToolError(f"The MCP server {self.spec.name} is not running{why}")
         import mcp_types as types
@@ -166,7 +158,7 @@ class Connection:
         self.calls += 1
         try:
             # Not session.call_tool, which checks results against schemas of the server: both may be hostile.
-            async with calls.running(requests, timeout_s):
+            async with session.calls.running(requests, timeout_s):
                 return await session.send_request(request, types.CallToolResult, math.inf, None, on_progress)
         except TimeoutError as error:
             raise ToolError(
@@ -285,8 +277,12 @@ class Connection:
         self._ended.clear()
         self._stale.clear()
         try:
-            await self._serve()
-            return await self._end()
+            # The SDK takes half a second to load, and is not needed without servers.
+            await asyncio.to_thread(load_sdk)
+            async with AsyncExitStack() as stack:
+                process = await self._start_process(stack) if self.spec.command else None
+                await self._serve(process)
+                return await self._end(process)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
@@ -299,13 +295,9 @@ class Connection:
         finally:
             self._session = None
             self._up.clear()
-            process, self._process = self._process, None
-            if process is not None:
-                await asyncio.shield(process.end(GRACE_S))
 
-    async def _end(self) -> str:
+    async def _end(self, process: ServerProcess | None) -> str:
         """Describe how the connection ended."""
-        process = self._process
         if process is None:
             return t("the connection ended")
         with contextlib.suppress(TimeoutError):
@@ -314,95 +306,72 @@ class Connection:
         why = exit_words(process.exit_code) if process.exited.is_set() else t("it closed its output")
         return ": ".join(filter(None, [why, brief(last)]))
 
-    async def _serve(self) -> None:
-        # The SDK takes half a second to load, and is not needed without servers.
-        await asyncio.to_thread(load_sdk)
+    async def _serve(self, process: ServerProcess | None) -> None:
         from daemon.mcp import sdk, transports
-        from daemon.mcp.lists import Lists
-        from daemon.mcp.server_requests import RunningCalls
-        from daemon.mcp.sign_in import Access
-
-        self._running_calls = RunningCalls()
-        lists = Lists()
 
         async with AsyncExitStack() as stack:
-            if self.spec.command:
-                self._process = await self._start_process()
-                read, write = await stack.enter_async_context(
-                    transports.stdio_streams(self._process, self._ended)
-                )
-            else:
-                self._access = access = await asyncio.to_thread(
-                    Access, self.spec.url, self._tokens, self._refused, own=has_own_token(self.spec)
-                )
-                read, write = await stack.enter_async_context(
-                    transports.http_streams(
-                        self.spec.url, dict(self.spec.headers), access.transport, access.auth
-                    )
-                )
-            session = sdk.new_session(
-                (transports.Paced(read, lists.receive), write),
-                CONNECT_S,
-                self._workspace,
-                self._heard,
-                self._running_calls,
+            streams = await stack.enter_async_context(
+                await self._http_streams()
+                if process is None
+                else transports.stdio_streams(process, self._ended)
             )
-            lists.session = session
+            session = sdk.ServerSession(streams, CONNECT_S, self._workspace, self._heard)
             await stack.enter_async_context(session)
             try:
-                await sdk.greet(session)
-                await self._list(session, lists)
+                await session.greet()
+                await self._list(session)
                 # Beside the tools, which must not wait for a server that never lists its prompts.
-                following = asyncio.create_task(self.content.follow(session, lists))
+                following = asyncio.create_task(self.content.follow(session))
                 stack.push_async_callback(_canceled, following)
                 while not self._ended.is_set():
                     self._session = session
                     self._up.set()
                     await self._wait()
                     if not self._ended.is_set():
-                        await self._list(session, lists)
+                        await self._list(session)
             except sdk.MCPError:
                 if not self._ended.is_set():
                     raise  # else its process tells more
 
-    async def _start_process(self) -> ServerProcess:
+    async def _http_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        from daemon.mcp.sign_in import Access
+        from daemon.mcp.transports import http_streams
+
+        loop, spec = asyncio.get_running_loop(), self.spec
+
+        def refused() -> None:  # called in a thread
+            loop.call_soon_threadsafe(self._ended.set)
+
+        self._access = access = await asyncio.to_thread(
+            Access, spec.url, self._tokens, refused, own=has_own_token(spec)
+        )
+        return http_streams(spec.url, dict(spec.headers), access.transport, access.auth)
+
+    async def _start_process(self, stack: AsyncExitStack) -> ServerProcess:
         from tools.process.server_process import start_server
 
         self.log.line(f"starting {self.spec.command[0]}")
-        return await start_server(
+        process = await start_server(
             self.spec.command,
             cwd=self.spec.cwd,
             environment={**self._environment, **dict(self.spec.env)},
             grace_s=GRACE_S,
             on_stderr=self.log.add,
         )
+        stack.push_async_callback(lambda: asyncio.shield(process.end(GRACE_S)))
+        return process
 
-    async def _list(self, session: ClientSession, lists: Lists) -> None:
+    async def _list(self, session: ServerSession) -> None:
         import mcp_types as types
         from mcp.shared.exceptions import MCPError
 
-        lists.taken("tools")  # of a listing that failed
-        found: list[types.Tool] = []
-        wrong: list[tuple[str, str]] = []
-        cursor: str | None = None
-        for _ in range(_MOST_PAGES):
-            try:
-                page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            except MCPError as error:
-                offered = session.server_capabilities
-                if error.code != types.METHOD_NOT_FOUND or offered is None or offered.tools is not None:
-                    raise
-                break  # it has only prompts or resources
-            valid, others = lists.taken("tools")
-            found, wrong = found + valid, wrong + others
-            cursor = page.next_cursor
-            if cursor is None or len(found) > MOST_TOOLS:
-                break
-        tools, problems = await asyncio.to_thread(_definitions, self.spec.name, found, wrong)
-        if cursor is not None and len(found) <= MOST_TOOLS:
-            problems.insert(
-                0, t("Its list of tools has no end: only the first {most} pages are used.", most=_MOST_PAGES)
-            )
+        listing = await session.listed("tools", MOST_TOOLS)
+        if (error := listing.error) is not None:
+            offered = session.server_capabilities
+            unknown = isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND
+            if not unknown or offered is None or offered.tools is not None:
+                raise error  # else it has only prompts or resources
+        tools, problems = await asyncio.to_thread(_definitions, self.spec.name, listing)
         changed = tools != self.tools
         self.tools = tools
         if not self._stale.is_set():
@@ -420,7 +389,7 @@ class Connection:
             for wait in waits:
                 wait.cancel()
         if self._stale.is_set() and not self._ended.is_set():
-            await asyncio.sleep(_REFRESH_PAUSE_S)
+            await asyncio.sleep(REFRESH_PAUSE_S)
             self._stale.clear()
 
     async def _heard(self, message: IncomingMessage) -> None:
@@ -436,10 +405,6 @@ class Connection:
             self.log.line(f"{said.level}: {str(said.data)[:_LONGEST_ERROR]}")
         elif isinstance(message, Exception):
             self.log.line(f"not a message: {unreadable_line(message)}")
-
-    def _refused(self) -> None:
-        """Called in a thread when the server does not take the tokens."""
-        self._loop.call_soon_threadsafe(self._ended.set)
 
     def _set(self, state: State, error: str = "") -> None:
         self.state, self.error = state, error
@@ -468,19 +433,17 @@ def _signed_out(spec: ServerSpec) -> str:
 def load_sdk() -> None:
     """Load the SDK. Blocks for half a second, once."""
     importlib.import_module("daemon.mcp.sdk")
-    importlib.import_module("daemon.mcp.lists")
-    importlib.import_module("daemon.mcp.transports")
-    importlib.import_module("daemon.mcp.server_requests")
     importlib.import_module("daemon.mcp.sign_in")
 
 
-def _definitions(
-    server: str, found: list[Any], wrong: list[tuple[str, str]]
-) -> tuple[tuple[Definition, ...], list[str]]:
+def _definitions(server: str, listing: Listing) -> tuple[tuple[Definition, ...], list[str]]:
     """Return the usable tools and the problems of others. Takes a while: call it in a thread."""
     made: dict[str, Definition] = {}
-    problems = [f"{not_offered(name, why)}." for name, why in wrong]
-    for tool in found[:MOST_TOOLS]:
+    problems = [f"{not_offered(name, why)}." for name, why in listing.wrong]
+    if listing.endless:
+        text = t("Its list of tools has no end: only the first {most} pages are used.", most=MOST_PAGES)
+        problems.insert(0, text)
+    for tool in listing.found[:MOST_TOOLS]:
         hints = tool.annotations
         try:
             one = definition(
@@ -494,7 +457,7 @@ def _definitions(
             problems.append(f"{error}.")
             continue
         made.setdefault(one.name, one)
-    if len(found) > MOST_TOOLS:
+    if len(listing.found) > MOST_TOOLS:
         problems.append(t("Only the first {most} tools are offered.", most=MOST_TOOLS))
     told = [
         text if count == 1 else t("{problem} ({count} times)", problem=text, count=count)

@@ -16,24 +16,23 @@ from tools.text.terminal import plain, shown_brief
 from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from mcp.client.session import ClientSession, IncomingMessage
+    from mcp.client.session import IncomingMessage
 
-    from daemon.mcp.lists import Lists
+    from daemon.mcp.sdk import ServerSession
 
 MOST_PROMPTS = 200
 MOST_RESOURCES = 2_000
 MOST_TEMPLATES = 200
+MOST_PAGES = 50
+"""Pages of each list of a server."""
 LONGEST_URI = 1_000
 _LONGEST_NAME = 200
 _LONGEST_WORDS = 300
 """Characters of a description in a menu."""
 _MOST_ARGUMENTS = 20
-_MOST_PAGES = 50
-_LIST_S = 30.0
-"""For each request for a page of a list."""
-_REFRESH_PAUSE_S = 0.5
+REFRESH_PAUSE_S = 0.5
 """Between an announcement and the question: some servers announce each change."""
 _PAUSE_RATIO = 10
 """The pause is so many times as long as the last listing took, up to ``_LONGEST_PAUSE_S``."""
@@ -104,69 +103,42 @@ class ServerContent:
         if isinstance(message, types.PromptListChangedNotification | types.ResourceListChangedNotification):
             self._stale.set()
 
-    async def follow(self, session: ClientSession, lists: Lists) -> None:
+    async def follow(self, session: ServerSession) -> None:
         """List now and after each announced change, until canceled."""
         loop = asyncio.get_running_loop()
         while True:
             self._stale.clear()
             began = loop.time()
             try:
-                await self._list(session, lists)
+                await self._list(session)
             except Exception as error:
                 self._note(f"prompts and resources: {invalid(error)}")
             self.listed.set()
             took = loop.time() - began
             await self._stale.wait()
             # A server that announces changes all the time must not keep the daemon busy with long lists.
-            await asyncio.sleep(min(max(_REFRESH_PAUSE_S, _PAUSE_RATIO * took), _LONGEST_PAUSE_S))
+            await asyncio.sleep(min(max(REFRESH_PAUSE_S, _PAUSE_RATIO * took), _LONGEST_PAUSE_S))
 
-    async def _list(self, session: ClientSession, lists: Lists) -> None:
-        import mcp_types as types
-
+    async def _list(self, session: ServerSession) -> None:
         offered = session.server_capabilities
-        if offered is None:
-            return
-
-        def request(kind: Any, result: Any) -> Callable[[str | None], Awaitable[Any]]:
-            def ask(cursor: str | None) -> Awaitable[Any]:
-                params = types.PaginatedRequestParams(cursor=cursor)
-                return session.send_request(kind(params=params), result, _LIST_S)
-
-            return ask
-
-        if offered.prompts is not None:
-            ask = request(types.ListPromptsRequest, types.ListPromptsResult)
-            prompts = await self._pages(ask, lists, "prompts", MOST_PROMPTS)
+        if offered is not None and offered.prompts is not None:
+            prompts = await self._entries(session, "prompts", MOST_PROMPTS)
             self.prompts = await asyncio.to_thread(_prompts, prompts)
-        if offered.resources is not None:
-            ask = request(types.ListResourcesRequest, types.ListResourcesResult)
-            resources = await self._pages(ask, lists, "resources", MOST_RESOURCES)
-            ask = request(types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult)
-            templates = await self._pages(ask, lists, "resourceTemplates", MOST_TEMPLATES)
+        if offered is not None and offered.resources is not None:
+            resources = await self._entries(session, "resources", MOST_RESOURCES)
+            templates = await self._entries(session, "resourceTemplates", MOST_TEMPLATES)
             self.resources = await asyncio.to_thread(_resources, resources, templates)
 
-    async def _pages(
-        self, ask: Callable[[str | None], Awaitable[Any]], lists: Lists, key: str, most: int
-    ) -> list[Any]:
-        """Return all entries of a list, as many as are used; those before an error."""
-        found: list[Any] = []
-        cursor: str | None = None
-        lists.taken(key)  # of a listing that failed
-        try:
-            for _ in range(_MOST_PAGES):
-                page = await ask(cursor)
-                valid, wrong = lists.taken(key)
-                found += valid
-                for name, why in wrong:
-                    self._note(f"{key}: {shown_brief(name, _LONGEST_NAME)} is not used: {why}")
-                cursor = page.next_cursor
-                if cursor is None or len(found) > most:
-                    break
-        except Exception as error:  # a list is not worth the tools of the server, which work
-            self._note(f"{key}: {invalid(error)}")
-        if len(found) > most:
+    async def _entries(self, session: ServerSession, key: str, most: int) -> list[Any]:
+        """Return the entries of a list, as many as are used; its problems are not worth the tools, which work."""
+        listing = await session.listed(key, most)
+        for name, why in listing.wrong:
+            self._note(f"{key}: {shown_brief(name, _LONGEST_NAME)} is not used: {why}")
+        if listing.error is not None:
+            self._note(f"{key}: {invalid(listing.error)}")
+        if len(listing.found) > most:
             self._note(f"{key}: only the first {most} are used")
-        return found[:most]
+        return listing.found[:most]
 
 
 def _prompts(found: list[Any]) -> tuple[PromptDefinition, ...]:

@@ -6,10 +6,10 @@ whether an editor found them in its own settings or in the folder.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from daemon.mcp.configuration import FoundServers, ServerSpec, given_server
+from daemon.mcp.configuration import FoundServers, ServerSpec, spec_of
 from tools.localization import t
 from tools.text.terminal import shown_brief
 
@@ -17,22 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
+    from daemon.settings import McpServerSetting
+
 EDITOR = "editor"
 """The source of these servers, where configured ones have a file."""
 MOST_GIVEN = 20
 """Servers of one session."""
-
-
-@dataclass(frozen=True, slots=True)
-class GivenServer:
-    """A server as a client passes it: values are literal, and nothing in them is expanded."""
-
-    name: str
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    url: str = field(default="", repr=False)
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +103,9 @@ class LentServers:
         )
 
 
-def specs_of(given: Iterable[GivenServer], workspace: Path) -> tuple[ServerSpec, ...]:
-    """Return the servers that a client passes; blocking, because programs are looked for."""
+def specs_of(given: Iterable[tuple[str, McpServerSetting]], workspace: Path) -> tuple[ServerSpec, ...]:
+    """Return the servers that a client passes, by name; their values are literal. Blocking."""
     return tuple(
-        given_server(
-            shown_brief(one.name.strip(), 60) or "server",
-            EDITOR,
-            one.command,
-            one.args,
-            one.env,
-            one.url,
-            one.headers,
-            workspace,
-        )
-        for one in list(given)[:MOST_GIVEN]
+        spec_of(shown_brief(name.strip(), 60) or "server", server, EDITOR, workspace, str, trusted=True)
+        for name, server in list(given)[:MOST_GIVEN]
     )

@@ -39,9 +39,9 @@ _LONGEST_ENTRY = 256 * 1024
 class Lists:
     """The entries of lists that a server has sent and nobody has taken yet."""
 
-    def __init__(self) -> None:
-        self.session: ClientSession | None = None
-        """The session that the messages are of; it knows the version of the protocol."""
+    def __init__(self, session: ClientSession) -> None:
+        """``session``: the one that the messages are of; it knows the version of the protocol."""
+        self._session = session
         self._found: dict[str, list[Any]] = {}
         self._wrong: dict[str, list[tuple[str, str]]] = {}
 
@@ -50,7 +50,7 @@ class Lists:
         if not isinstance(received, SessionMessage) or not isinstance(received.message, JSONRPCResponse):
             return
         result = received.message.result
-        version = (self.session and self.session.protocol_version) or LATEST_HANDSHAKE_VERSION
+        version = self._session.protocol_version or LATEST_HANDSHAKE_VERSION
         if isinstance(parts := result.get("content"), list):
             result["content"] = await asyncio.to_thread(_parts, version, cast("list[Any]", parts))
         for key, method in _METHODS.items():

@@ -67,7 +67,6 @@ class McpServerLog:
     def _to_disk(self, data: bytes) -> None:
         text = SECRETS.text(plain(data.decode("utf-8", "replace")))
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_private(self.path, text.encode("utf-8", "replace"))
         except OSError as error:
             log.warning("the log %s cannot be written: %s", self.path, error)

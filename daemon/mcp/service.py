@@ -6,15 +6,20 @@ Without configured servers this reads two absent files a prompt, and loads nothi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
+from daemon.mcp.configuration import FoundServers
 from daemon.mcp.failures import sentence
 from daemon.mcp.lent import EDITOR, LentServers, specs_of
+from daemon.mcp.tokens import TokenStore
+from daemon.mcp.tool_names import server_parts, tool_names
+from daemon.outside_tools.approvals import Approvals
 from daemon.runtime import write_private
 from tools.access import MCP, MCP_SEARCH
 from tools.errors import ToolError
@@ -29,17 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from daemon.config import Config
-    from daemon.mcp.configuration import FoundServers, ServerSpec
+    from daemon.mcp.configuration import ServerSpec
     from daemon.mcp.connection import Connection
     from daemon.mcp.content import PromptDefinition, ResourceDefinition
-    from daemon.mcp.lent import GivenServer
     from daemon.mcp.requested import FromServer
     from daemon.mcp.sign_in import SignIn
-    from daemon.mcp.tokens import TokenStore
     from daemon.model.permissions import Trust
-    from daemon.outside_tools.approvals import Approvals
     from daemon.outside_tools.definitions import Definition
-    from daemon.settings import McpSettings
+    from daemon.settings import McpServerSetting, McpSettings
     from tools.tool import Tool
 
 WAIT_S = 1.0
@@ -101,7 +103,9 @@ class McpServers:
         trusted or not. ``trusted_elsewhere``: whether the folder is trusted for any open session. ``tokens``: private
         file with the tokens of sign-ins.
         """
-        self._tokens_file = tokens
+        self._tokens = TokenStore(tokens)
+        self._sampling_file = tokens.with_name("mcp-sampling.json")
+        """Of all folders, as grants may be."""
         self._sign_ins: dict[str, SignIn] = {}
         """Sign-ins under way, by the name of the server."""
         self._trusted_elsewhere = trusted_elsewhere
@@ -112,12 +116,12 @@ class McpServers:
         self._found: dict[bool, FoundServers] = {}
         """As last read, by whether the workspace's own files were trusted then."""
         self._settings: McpSettings | None = None
-        self._tools: dict[tuple[bool, str], Mapping[str, Tool[Any]]] = {}
+        self._tools: dict[tuple[Trust, str], Mapping[str, Tool[Any]]] = {}
         """By trust, and session where clients passed servers for it. Forgotten when anything changes, so that equal
         ones are the same object."""
         self._lent = LentServers(lambda: config(True).settings.mcp.mcp_disabled)
         self._background = Background("MCP servers of clients that are gone")
-        self._approved: Approvals | None = None
+        self._approved = Approvals(folder / "approved.json")
         self._settling = asyncio.Lock()
 
     async def begin(
@@ -182,13 +186,17 @@ class McpServers:
         """Return the tools of the servers that run, by name; the same object while nothing changes."""
         if trust == "restricted" or not self._connections:
             return _NONE
-        key = (trust == "trusted", session_id if self._lent.of(session_id) else "")
+        key = (trust, session_id if self._lent.of(session_id) else "")
         if key not in self._tools:
             self._tools[key] = self._offered(*key)
         return self._tools[key]
 
-    async def lend(self, holder: object, session_id: str, given: Sequence[GivenServer]) -> None:
-        """Use these servers in a session, until its client passes others or is gone. ``holder``: the client."""
+    async def lend(
+        self, holder: object, session_id: str, given: Iterable[tuple[str, McpServerSetting]]
+    ) -> None:
+        """Use these servers in a session, until its client passes others or is gone. ``holder``: the client.
+        ``given``: by name, with literal values.
+        """
         specs = await asyncio.to_thread(specs_of, given, self._workspace)
         self._lent.lend(holder, session_id, specs)
         await self._end_unwanted()
@@ -213,28 +221,22 @@ class McpServers:
 
         With those that clients passed for a session; None: for all sessions.
         """
-        found = self._here(trust == "trusted", session_id)
-        if found is None or trust == "restricted":
-            return (), ()
+        found = self._here(trust, session_id)
         return tuple(self._status(spec, found, trust == "trusted") for spec in found.servers), found.problems
 
     def unknown_keys(self, trust: Trust) -> tuple[str, ...]:
         """Return texts about keys of servers that mean nothing here, as last read."""
-        found = None if trust == "restricted" else self._found.get(trust == "trusted")
-        return () if found is None else found.unknown
+        return () if trust == "restricted" else self._found.get(trust == "trusted", _NOTHING).unknown
 
     async def listed(self, trust: Trust, session_id: str | None = "") -> None:
         """Wait a moment until the servers that run have listed their prompts and resources."""
-        found = self._here(trust == "trusted", session_id)
         waits = [
-            asyncio.ensure_future(server.content.listed.wait())
-            for spec in (() if found is None else found.servers)
+            server.content.listed.wait()
+            for spec in self._here(trust, session_id).servers
             if (server := self._connections.get(spec)) is not None and server.state == "ready"
         ]
-        if waits:
-            await asyncio.wait(waits, timeout=WAIT_S)
-            for wait in waits:
-                wait.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*waits), WAIT_S)
 
     def resources(
         self, trust: Trust, query: str, most: int, session_id: str = ""
@@ -283,9 +285,8 @@ class McpServers:
                 tell(unknown_server(server, uri, (), trusted=False))
             return ()
         await self.look(trust)
-        found = self._here(trust == "trusted", session_id)
-        specs = () if found is None else found.servers
-        parts = self._parts([spec.name for spec in specs])
+        specs = self._here(trust, session_id).servers
+        parts = server_parts(spec.name for spec in specs)
         for server, uri in wanted.resources:
             if server not in parts and server not in parts.values():
                 tell(unknown_server(server, uri, parts, trusted=True))
@@ -322,7 +323,7 @@ class McpServers:
 
         if (before := self._sign_ins.pop(name, None)) is not None:
             await before.close()
-        attempt = self._sign_ins[name] = SignIn(spec.url, self._tokens())
+        attempt = self._sign_ins[name] = SignIn(spec.url, self._tokens)
         return await attempt.page()
 
     async def signed_in(self, name: str) -> None:
@@ -340,10 +341,10 @@ class McpServers:
 
     async def sign_out(self, name: str) -> None:
         """Forget the tokens of a server, and start it again without. Raises ToolError."""
-        url, tokens = self._named(name).spec.url, self._tokens()
-        if not await asyncio.to_thread(tokens.read, url):
+        url = self._named(name).spec.url
+        if not await asyncio.to_thread(self._tokens.read, url):
             raise ToolError(t("You are not signed in to {name}.", name=name))
-        await asyncio.to_thread(tokens.write, url, lambda _: None)
+        await asyncio.to_thread(self._tokens.write, url, lambda _: None)
         await self.restart(name)
 
     async def close(self) -> None:
@@ -393,78 +394,59 @@ class McpServers:
                 scrubbed_environment(os.environ),
                 McpServerLog(self._log_file(spec)),
                 self._tools.clear,
-                self._tokens(),
+                self._tokens,
             )
         return known
 
-    def _tokens(self) -> TokenStore:
-        from daemon.mcp.tokens import TokenStore
-
-        return TokenStore(self._tokens_file)
-
     def _log_file(self, spec: ServerSpec) -> Path:
-        return self._folder / f"{self._parts([spec.name])[spec.name]}.log"
+        return self._folder / f"{server_parts([spec.name])[spec.name]}.log"
 
-    def _parts(self, names: Iterable[str]) -> dict[str, str]:
-        from daemon.mcp.tool_names import server_parts
-
-        return server_parts(names)
-
-    def _here(self, trusted: bool, session_id: str | None) -> FoundServers | None:
+    def _here(self, trust: Trust, session_id: str | None) -> FoundServers:
         """Return the servers of a session, as last read."""
-        found = self._found.get(trusted)
-        return None if found is None else self._lent.added(found, session_id, trusted=trusted)
+        found = self._found.get(trust == "trusted")
+        if found is None or trust == "restricted":
+            return _NOTHING
+        return self._lent.added(found, session_id, trusted=trust == "trusted")
 
-    def _offered(self, trusted: bool, session_id: str) -> Mapping[str, Tool[Any]]:
+    def _offered(self, trust: Trust, session_id: str) -> Mapping[str, Tool[Any]]:
         from daemon.mcp.search_tool import McpSearchTool
         from daemon.mcp.tool import McpTool
-        from daemon.outside_tools.approvals import Approvals
 
-        if self._approved is None:
-            self._approved = Approvals(self._folder / "approved.json")
-        timeout_s = self._config(trusted).settings.mcp.mcp_timeout_s
-        # Of all folders, as grants may be.
-        sampling_file = self._tokens_file.with_name("mcp-sampling.json")
-        found = self._here(trusted, session_id)
-        offered: dict[str, McpTool] = {}
-        for spec in () if found is None else found.servers:
-            server = self._connections.get(spec)
-            for tool in () if server is None else self._status(spec, found, trusted).tools:
-                if not tool.disabled and server is not None:
-                    offered[tool.name] = McpTool(
-                        tool.name, tool.definition, server, self._approved, timeout_s, sampling_file
-                    )
+        timeout_s = self._config(trust == "trusted").settings.mcp.mcp_timeout_s
+        offered = {
+            tool.name: McpTool(
+                tool.name, tool.definition, server, self._approved, timeout_s, self._sampling_file
+            )
+            for status in self.servers(trust, session_id)[0]
+            if (server := self._connections.get(status.spec)) is not None
+            for tool in status.tools
+            if not tool.disabled
+        }
         return {**offered, MCP_SEARCH: McpSearchTool(offered)} if offered else _NONE
 
-    def _status(self, spec: ServerSpec, found: FoundServers | None, trusted: bool) -> ServerStatus:
+    def _status(self, spec: ServerSpec, found: FoundServers, trusted: bool) -> ServerStatus:
         from daemon.mcp.requested import prompt_names
-        from daemon.mcp.tool_names import tool_names
 
-        server = self._connections.get(spec)
-        names = [one.name for one in found.servers] if found is not None else [spec.name]
-        part = self._parts(names)[spec.name]
-        disabled = self._config(trusted).settings.mcp.mcp_disabled
-        definitions = server.tools if server is not None else ()
-        called = tool_names(part, [one.name for one in definitions])
-        tools = tuple(
-            ToolStatus(called[one.name], one, f"{spec.name}/{one.name}" in disabled) for one in definitions
-        )
-        prompts = {} if server is None else prompt_names(part, server.content.prompts)
+        part = server_parts(one.name for one in found.servers)[spec.name]
         state: ServerState = "disabled" if spec.disabled else "failed" if spec.problem else "stopped"
-        error = spec.problem
-        if server is not None and state == "stopped":
-            state, error = server.state, server.error
-        signed_in = server is not None and server.signed_in
-        return ServerStatus(
-            spec,
-            state,
-            error,
-            tools,
-            self._log_file(spec),
-            part,
-            tuple(PromptStatus(name, one) for name, one in prompts.items()),
-            () if server is None else server.content.resources,
-            signed_in,
+        status = ServerStatus(spec, state, spec.problem, (), self._log_file(spec), part)
+        server = self._connections.get(spec)
+        if server is None:
+            return status
+        if state == "stopped":
+            status = replace(status, state=server.state, error=server.error)
+        disabled = self._config(trusted).settings.mcp.mcp_disabled
+        called = tool_names(part, [one.name for one in server.tools])
+        prompts = prompt_names(part, server.content.prompts)
+        return replace(
+            status,
+            tools=tuple(
+                ToolStatus(called[one.name], one, f"{spec.name}/{one.name}" in disabled)
+                for one in server.tools
+            ),
+            prompts=tuple(PromptStatus(name, one) for name, one in prompts.items()),
+            resources=server.content.resources,
+            signed_in=server.signed_in,
         )
 
     def _named(self, name: str) -> Connection:
@@ -492,6 +474,7 @@ class McpServers:
 
 
 _NONE: Mapping[str, Tool[Any]] = {}
+_NOTHING = FoundServers()
 _DOWN = ("failed", "signed_out")
 
 
@@ -527,9 +510,7 @@ def set_enabled(file: Path, name: str, enabled: bool) -> None:
         values["mcp_disabled"] = others if enabled else [*others, name]
         if not values["mcp_disabled"]:
             del values["mcp_disabled"]
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(
-            Path(os.path.realpath(file)), json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n"
-        )
+        data = json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n"
+        write_private(Path(os.path.realpath(file)), data)
     except (OSError, ValueError, RecursionError) as error:
         raise ToolError(t("{path} cannot be changed: {error}", path=file, error=unreadable(error))) from error

@@ -30,6 +30,7 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
+from daemon.mcp.failures import brief
 from daemon.mcp.transports import BoundedTransport
 from tools.json_access import mapping, number
 from tools.localization import t
@@ -269,11 +270,11 @@ class SignIn:
                 t(
                     "The sign-in failed: the server does not let Goalwright register itself. Put a token into the "
                     "headers of the server instead. ({error})",
-                    error=_brief(error),
+                    error=brief(str(error)),
                 )
             ) from error
         except (OAuthFlowError, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ValueError) as error:
-            raise ToolError(t("The sign-in failed: {error}", error=_brief(error))) from error
+            raise ToolError(t("The sign-in failed: {error}", error=brief(str(error)))) from error
         finally:
             listener.close()
 
@@ -385,7 +386,3 @@ async def _addresses(url: httpx2.URL) -> list[ipaddress.IPv4Address | ipaddress.
     except (OSError, UnicodeError) as error:
         raise _NotAllowedError(t("{host} is not found", host=shown_brief(url.host, 100))) from error
     return [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]
-
-
-def _brief(error: Exception) -> str:
-    return shown_brief(" ".join(str(error).split()), 300)

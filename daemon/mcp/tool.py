@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from daemon.mcp.failures import brief, host_of
 from daemon.mcp.results import tool_result
-from daemon.outside_tools.tool import OutsideInput, OutsideTool
-from tools.localization import t
-from tools.text.terminal import shown_brief, shown_line
+from daemon.outside_tools.tool import OutsideInput, OutsideTool, limited_progress
+from tools.localization import noted, t
+from tools.text.terminal import shown_line
 from tools.tool import ToolError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from daemon.outside_tools.definitions import Definition
     from tools.tool import ToolContext, ToolResult
 
-_LONGEST_PROGRESS = 200
-_MOST_PROGRESS = 500
-"""Lines of progress that one call shows."""
-
 
 class McpTool(OutsideTool):
     """One tool of one server, with the definition that the model was shown."""
+
+    changed = noted(
+        "The server has changed this tool since you approved it. Its description is now: {description}"
+    )
 
     def __init__(
         self,
@@ -55,13 +55,11 @@ class McpTool(OutsideTool):
                 f"The MCP server {self.definition.origin} has changed or removed this tool. Read its current "
                 "description, and call it again if it still does what you need."
             )
-        left = _MOST_PROGRESS
+        show = limited_progress(ctx.on_output)
 
         async def said(progress: float, total: float | None, message: str | None) -> None:
-            nonlocal left
-            if left > 0:
-                left -= 1
-                ctx.on_output(_progress(progress, total, message))
+            amount = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+            show(f"{amount} {brief(message or '')}".rstrip())
 
         from daemon.mcp.server_requests import CallRequests  # with the SDK, which is loaded by now
 
@@ -82,14 +80,3 @@ class McpTool(OutsideTool):
         if not self.definition.read_only:
             return [said]
         return [said, t("The server says that this tool changes nothing. Nobody has checked that.")]
-
-    def changed_words(self, description: str) -> str:
-        return t(
-            "The server has changed this tool since you approved it. Its description is now: {description}",
-            description=description,
-        )
-
-
-def _progress(done: float, total: float | None, message: str | None) -> str:
-    amount = f"{done:g}" if total is None else f"{done:g}/{total:g}"
-    return f"{amount} {shown_brief(brief(message or ''), _LONGEST_PROGRESS)}".rstrip() + "\n"

@@ -70,9 +70,7 @@ class Paced:
     keep it waiting, so most of them are left out.
     """
 
-    def __init__(
-        self, stream: ReadStream[Received], seen: Callable[[Received], Awaitable[None]] | None = None
-    ) -> None:
+    def __init__(self, stream: ReadStream[Received], seen: Callable[[Received], Awaitable[None]]) -> None:
         """``seen``: looks at each message before the SDK does, and may change it."""
         self._stream = stream
         self._seen = seen
@@ -96,8 +94,7 @@ class Paced:
         self._received += 1
         if self._received % _BURST == 0:
             await asyncio.sleep(_PAUSE_S)
-        if self._seen is not None:
-            await self._seen(received)
+        await self._seen(received)
         return received
 
     async def _next(self) -> Received:

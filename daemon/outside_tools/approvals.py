@@ -33,7 +33,6 @@ class Approvals:
             return
         known[tool] = digest
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_private(self._path, json.dumps(known, indent=1).encode())
         except OSError as error:  # then the user is not told of a change, but still asked
             log.warning("%s cannot be written: %s", self._path, error)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
 
 from tools.access import suggestions
+from tools.localization import t
 from tools.process.output import Output
+from tools.running import safe_name
 from tools.text.terminal import LONGEST_TITLE, shown_brief, shown_line
 from tools.tool import PermissionAsk, Tool, ToolInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from daemon.outside_tools.approvals import Approvals
     from daemon.outside_tools.definitions import Definition
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 256 * 1024
+_MOST_PROGRESS = 500
+"""Lines of progress that one call shows."""
+_LONGEST_PROGRESS = 200
 
 
 class OutsideInput(ToolInput):
@@ -36,6 +40,8 @@ class OutsideTool(Tool[OutsideInput]):
     """A tool with a definition of strangers or of the user; its permission is its name."""
 
     Input = OutsideInput
+    changed: str
+    """The user's text about a definition that is another one than was approved, with ``{description}``."""
 
     def __init__(self, name: str, definition: Definition, approved: Approvals, *, whose: str) -> None:
         """``name``: as the model calls it. ``whose``: its origin in the question's title, on one line."""
@@ -51,10 +57,6 @@ class OutsideTool(Tool[OutsideInput]):
 
     def schema(self) -> dict[str, Any]:
         return copy.deepcopy(dict(self.definition.schema))
-
-    def changed_words(self, description: str) -> str:
-        """Return the user's text about a definition that is another one than was approved."""
-        raise NotImplementedError
 
     async def approve(
         self,
@@ -75,7 +77,7 @@ class OutsideTool(Tool[OutsideInput]):
         target = f"definition {digest}"
         told = list(notes)
         if self._approved.changed(self.name, digest):
-            told.append(self.changed_words(shown_brief(self.definition.description, 500)))
+            told.append(t(self.changed, description=shown_brief(self.definition.description, 500)))
         ask = PermissionAsk(
             self.permission,
             (target,),
@@ -90,10 +92,25 @@ class OutsideTool(Tool[OutsideInput]):
         return approval
 
 
+def limited_progress(say: Callable[[str], object]) -> Callable[[str], None]:
+    """Return what says lines of progress of a call to the user: the first ones, briefly."""
+    left = iter(range(_MOST_PROGRESS))
+
+    def show(text: str) -> None:
+        if next(left, None) is not None:
+            say(f"{shown_brief(str(text), _LONGEST_PROGRESS)}\n")
+
+    return show
+
+
+def title_of(text: str) -> str:
+    """Return the title of a result: its first line."""
+    return shown_brief(text.strip().partition("\n")[0], LONGEST_TITLE)
+
+
 def output_of(ctx: ToolContext, kind: str, live: bool = False) -> Output:
     """Return where the text of a call goes. ``kind``: the beginning of the file's name. ``live``: shown as it comes."""
-    call = re.sub(r"[^\w-]", "_", ctx.tool_call_id)[:100]
-    path = ctx.scratch / f"{kind}-{call}.txt"
+    path = ctx.scratch / f"{kind}-{safe_name(ctx.tool_call_id)}.txt"
     return Output(path, ctx.on_output, ctx.redact) if live else Output(path, redact=ctx.redact)
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from daemon.agents.front_matter_keys import TOOLS
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
-from daemon.skills.own_files import OwnFileError, Place, Source, Unusable
+from daemon.skills.own_files import OwnFileError, Place, Source
 from tools.localization import n, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
@@ -139,17 +139,16 @@ def find(
     problems: list[str] = []
     for place in _places(workspace, user_folder, trust):
         for path in _listed(place, problems):
-            tool = files.get(path, place)
-            if tool is None and path.is_symlink():
-                words = t(
-                    "{path} is a link to {target}, which does not exist",
-                    path=path,
-                    target=os.path.realpath(path),
-                )
-                problems.append(t("Tool skipped: {problem}", problem=shown_line(words)))
-            elif isinstance(tool, Unusable):
-                problems.append(t("Tool skipped: {problem}", problem=tool.problem))
-            elif tool is not None and tool.name in found:
+            wrong: list[str] = []
+            tool = files.get(path, place, wrong)
+            if tool is None and not wrong and path.is_symlink():
+                target = os.path.realpath(path)
+                words = t("{path} is a link to {target}, which does not exist", path=path, target=target)
+                wrong = [shown_line(words)]
+            problems += [t("Tool skipped: {problem}", problem=problem) for problem in wrong]
+            if tool is None:
+                continue
+            if tool.name in found:
                 problems.append(
                     t(
                         "Tool skipped: {path}: {other} has a tool of this name.",
@@ -157,13 +156,13 @@ def find(
                         other=found[tool.name].definition.origin,
                     )
                 )
-            elif tool is not None:
-                try:
-                    program = _program(tool.command[0], workspace, tool.folder)
-                except OwnFileError as error:
-                    problems.append(t("Tool skipped: {path}: {error}.", path=path, error=error))
-                else:
-                    found[tool.name] = replace(tool, program=program)
+                continue
+            try:
+                program = _program(tool.command[0], workspace, tool.folder)
+            except OwnFileError as error:
+                problems.append(t("Tool skipped: {path}: {error}.", path=path, error=error))
+            else:
+                found[tool.name] = replace(tool, program=program)
     theirs = _theirs(workspace)
     others = trust != "trusted" and theirs.folder != user_folder / FOLDER
     if others and (count := len(_listed(theirs, []))):

@@ -83,17 +83,13 @@ def load() -> tuple[list[LoadedTool], list[str]]:
         try:
             tool = _loaded(entry)
             if tool.name in found:
-                raise _UnusableError(t("{other} has a tool of this name", other=found[tool.name].package))
+                raise BadDefinitionError(t("{other} has a tool of this name", other=found[tool.name].package))
             found[tool.name] = tool
-        except (_UnusableError, BadDefinitionError) as error:
+        except BadDefinitionError as error:
             problems.append(_skipped(entry, str(error)))
         except BaseException as error:  # a package may raise anything, even SystemExit
             problems.append(_skipped(entry, f"{type(error).__name__}: {error}"))
     return list(found.values()), problems
-
-
-class _UnusableError(Exception):
-    """A tool cannot be used; the message is for the user."""
 
 
 def _skipped(entry: EntryPoint, why: str) -> str:
@@ -109,14 +105,14 @@ def _loaded(entry: EntryPoint) -> LoadedTool:
     tool: Any = loaded() if isinstance(loaded, type) else loaded
     name, words = getattr(tool, "name", entry.name), getattr(tool, "description", "")
     if not isinstance(name, str) or not isinstance(words, str) or not words.strip():
-        raise _UnusableError(t("name and description must be text"))
+        raise BadDefinitionError(t("name and description must be text"))
     if problem := name_problem(name):
-        raise _UnusableError(problem)
+        raise BadDefinitionError(problem)
     if not inspect.iscoroutinefunction(getattr(tool, "run", None)):
-        raise _UnusableError(t("it has no function `async run(arguments, context)`"))
+        raise BadDefinitionError(t("it has no function `async run(arguments, context)`"))
     schema: object = getattr(tool, "parameters", None) or {}
     if not isinstance(schema, dict):
-        raise _UnusableError(t("parameters must be a JSON schema, as a dict"))
+        raise BadDefinitionError(t("parameters must be a JSON schema, as a dict"))
     package = _package(entry)
     found = definition(package, name, words, mapping(cast("object", schema)))
     parts = "\0".join((found.digest, package, entry.value))

@@ -83,8 +83,7 @@ class OwnTools:
         found = await asyncio.to_thread(self._read, trust, functions, [t(text) for text in problems])
         trusted = trust == "trusted"
         if found != self._found.get(trusted):
-            self._found[trusted] = found
-            self._tools.pop(trusted, None)
+            self._found[trusted], self._tools[trusted] = found, self._offered(found)
         return found.problems
 
     def preload(self) -> _Loaded:
@@ -98,13 +97,7 @@ class OwnTools:
 
     def tools(self, trust: Trust, session_id: str = "") -> Mapping[str, Tool[Any]]:
         """Return the tools, by name; the same object while nothing changes."""
-        trusted = trust == "trusted"
-        found = self._found.get(trusted, _NOTHING)
-        if trust == "restricted" or not (found.programs or found.functions):
-            return _NONE
-        if trusted not in self._tools:
-            self._tools[trusted] = self._offered(found)
-        return self._tools[trusted]
+        return _NONE if trust == "restricted" else self._tools.get(trust == "trusted", _NONE)
 
     async def requested(
         self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]
@@ -124,7 +117,8 @@ class OwnTools:
         return tuple(sorted(listed, key=lambda one: one.name)), found.problems
 
     def _read(self, trust: Trust, functions: list[LoadedTool], problems: list[str]) -> FoundTools:
-        if not functions and not any(folder.is_dir() for folder in self._folders()):
+        folders = (self._user_folder / "tools", self._workspace / ".goalwright" / "tools")
+        if not functions and not any(folder.is_dir() for folder in folders):
             return FoundTools((), (), tuple(problems))
         from daemon.own_tools.files import find, parse
         from daemon.skills.own_files import ParsedFiles
@@ -133,7 +127,6 @@ class OwnTools:
             self._files = ParsedFiles(parse)
         programs, wrong = find(self._files, self._workspace, self._user_folder, trust)
         taken = {one.name: one.definition.origin for one in programs}
-        kept = [one for one in functions if one.name not in taken]
         wrong += [
             t(
                 "Tool skipped: {name} of {package}: {other} has a tool of this name.",
@@ -144,12 +137,12 @@ class OwnTools:
             for one in functions
             if one.name in taken
         ]
-        return FoundTools(tuple(programs), tuple(kept), (*problems, *wrong))
-
-    def _folders(self) -> tuple[Path, Path]:
-        return self._user_folder / "tools", self._workspace / ".goalwright" / "tools"
+        kept = tuple(one for one in functions if one.name not in taken)
+        return FoundTools(tuple(programs), kept, (*problems, *wrong))
 
     def _offered(self, found: FoundTools) -> Mapping[str, Tool[Any]]:
+        if not (found.programs or found.functions):
+            return _NONE
         from daemon.outside_tools.approvals import Approvals
         from daemon.own_tools.tool import ExecutableTool, PythonFunctionTool
 

@@ -8,10 +8,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemon.outside_tools.tool import OutsideInput, OutsideTool, cut, output_of
+from daemon.outside_tools.tool import OutsideInput, OutsideTool, cut, limited_progress, output_of, title_of
 from daemon.own_tools.python_tools import CallContext, FailedError, in_thread
 from tools.access import OWN
-from tools.localization import english, t
+from tools.localization import english, noted, t
 from tools.process import programs
 from tools.process.background import despite_cancel
 from tools.process.runnable import why_not_run
@@ -23,7 +23,7 @@ from tools.running import (
     sandbox_of,
     taken_line,
 )
-from tools.text.terminal import LONGEST_TITLE, shown_brief
+from tools.text.terminal import shown_brief
 from tools.tool import ToolError, ToolResult
 
 if TYPE_CHECKING:
@@ -36,18 +36,15 @@ if TYPE_CHECKING:
     from tools.sandbox.policy import Sandbox
     from tools.tool import Approval, CommandChange, ToolContext
 
-_MOST_REPORTS, _LONGEST_REPORT = 500, 200
 _STOPPED = "Stopped by the user; part of it may be done."
 
 
 class OwnTool(OutsideTool):
     """A tool of the user."""
 
-    def changed_words(self, description: str) -> str:
-        return t(
-            "This tool or its program has changed since you approved it. Its description is now: {description}",
-            description=description,
-        )
+    changed = noted(
+        "This tool or its program has changed since you approved it. Its description is now: {description}"
+    )
 
     async def _checked(self, args: OutsideInput) -> dict[str, Any]:
         """Return the arguments. Raises ToolError when they are not those of the schema."""
@@ -91,15 +88,13 @@ class PythonFunctionTool(OwnTool):
             )
         ]
         await self.approve(arguments, ctx, digest=loaded.digest, notes=notes)
-        here, left = asyncio.get_running_loop(), _MOST_REPORTS
+        here = asyncio.get_running_loop()
 
-        def report(text: str) -> None:
-            nonlocal left
-            if left > 0 and not here.is_closed():
-                left -= 1
-                here.call_soon_threadsafe(ctx.on_output, f"{shown_brief(str(text), _LONGEST_REPORT)}\n")
+        def say(line: str) -> None:
+            if not here.is_closed():
+                here.call_soon_threadsafe(ctx.on_output, line)
 
-        context = CallContext(ctx.workspace, report)
+        context = CallContext(ctx.workspace, limited_progress(say))
         try:
             said = await in_thread(lambda: loaded.tool.run(arguments, context), loaded.timeout_s)
         except TimeoutError as error:
@@ -111,11 +106,11 @@ class PythonFunctionTool(OwnTool):
             raise
         except FailedError as error:
             words = await cut(f"The tool failed: {error}", ctx, "tool")
-            return ToolResult(words, title=_title(words), is_error=True)
+            return ToolResult(words, title=title_of(words), is_error=True)
         if not isinstance(said, str):
             raise ToolError(f"The tool returned {type(said).__name__} instead of text. Tell the user.")
         text = await cut(said, ctx, "tool")
-        return ToolResult(text or "(no output)", title=_title(text))
+        return ToolResult(text or "(no output)", title=title_of(text))
 
 
 class ExecutableTool(OwnTool):
@@ -216,7 +211,7 @@ class ExecutableTool(OwnTool):
                 else f"Exit code: {ended.exit_code}"
             )
             lines = [f"The tool failed. {how}", said, text]
-        title = _title(said or lines[0] if failed else text)
+        title = title_of(said or lines[0] if failed else text)
         metadata = {"exit_code": ended.exit_code, "timed_out": ended.timed_out, **files}
         return ToolResult("\n".join(filter(None, [*lines, *more])), title, metadata, is_error=failed)
 
@@ -235,7 +230,3 @@ def _files(changed: Sequence[CommandChange], ctx: ToolContext) -> dict[str, obje
     if not changed:
         return {}
     return {"files": changed_metadata(changed, ctx.workspace), "files_changed": len(changed)}
-
-
-def _title(text: str) -> str:
-    return shown_brief(text.strip().partition("\n")[0], LONGEST_TITLE)

@@ -19,7 +19,6 @@ from daemon.skills.own_files import (
     OwnFileError,
     ParsedFiles,
     Place,
-    Unusable,
     document_of,
     places,
     read_own,
@@ -76,9 +75,7 @@ class Skills:
         problems: list[str] = []
         for place in places("skills", self.workspace, self.user_folder, trust):
             for one in self._in(place, problems):
-                if isinstance(one, Unusable):
-                    problems.append(one.problem)
-                elif one.name not in found:
+                if one.name not in found:
                     found[one.name] = one
                     problems += filter(None, [one.problem])
         skills = tuple(found[name] for name in sorted(found))
@@ -88,7 +85,7 @@ class Skills:
             self._last[trust] = new
         return self._last[trust]
 
-    def _in(self, place: Place, problems: list[str]) -> Iterator[Skill | Unusable]:
+    def _in(self, place: Place, problems: list[str]) -> Iterator[Skill]:
         try:
             names = sorted(entry.name for entry in os.scandir(place.folder) if not entry.name.startswith("."))
         except OSError:
@@ -98,7 +95,7 @@ class Skills:
                 t("{folder}: only the first {most} skills are used", folder=place.folder, most=MOST_FILES)
             )
         for name in names[:MOST_FILES]:
-            if (one := self._files.get(place.folder / name / SKILL_FILE, place)) is not None:
+            if (one := self._files.get(place.folder / name / SKILL_FILE, place, problems)) is not None:
                 yield one
 
     def _unread(self, trust: Trust) -> str:

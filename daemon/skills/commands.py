@@ -18,7 +18,6 @@ from daemon.skills.own_files import (
     OwnFileError,
     ParsedFiles,
     Place,
-    Unusable,
     document_of,
     places,
     workspace_folders,
@@ -130,10 +129,8 @@ class Commands:
         problems: list[str] = []
         for place in places("commands", self.workspace, self.user_folder, trust):
             for name, path in _files_in(place.folder):
-                one = self._files.get(path, place)
-                if isinstance(one, Unusable):
-                    problems.append(one.problem)
-                elif one is not None and name not in found:
+                one = self._files.get(path, place, problems)
+                if one is not None and name not in found:
                     found[name] = replace(one, name=name)
                     problems += filter(None, [one.problem])
         return FoundCommands({name: found[name] for name in sorted(found)}, tuple(problems))

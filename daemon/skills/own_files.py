@@ -109,36 +109,30 @@ def document_of(text: str) -> Document:
         raise OwnFileError(str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Unusable:
-    """A file that is skipped, and why: text for the user, with its path."""
-
-    problem: str
-
-
 class ParsedFiles(Generic[T]):
     """Files of one kind, each parsed once while it stays the same. Usable from any thread."""
 
     def __init__(self, parse: Callable[[Path, str, Place], T]) -> None:
         """``parse``: gets path, text and folder. Raises OwnFileError."""
         self._parse = parse
-        self._known: dict[Path, tuple[Stamp, T | Unusable]] = {}
+        self._known: dict[Path, tuple[Stamp, T | None, str]] = {}
+        """Of each file the content, or why it is skipped."""
         self._lock = threading.Lock()
 
-    def get(self, path: Path, place: Place) -> T | Unusable | None:
-        """Return what is in a file; None when there is none."""
+    def get(self, path: Path, place: Place, problems: list[str]) -> T | None:
+        """Return what is in a file; None when there is none, or it is skipped: ``problems`` gets why, for the user."""
         stamp = stamp_of(path)
         if stamp is None:
             return None
         with self._lock:
             known = self._known.get(path)
-            if known is not None and known[0] == stamp:
-                return known[1]
-            try:
-                found: T | Unusable = self._parse(path, read_own(path, place), place)
-            except FileNotFoundError:
-                return None
-            except OwnFileError as error:
-                found = Unusable(f"{path}: {error}")
-            self._known[path] = (stamp, found)
-            return found
+            if known is None or known[0] != stamp:
+                try:
+                    known = stamp, self._parse(path, read_own(path, place), place), ""
+                except FileNotFoundError:
+                    return None
+                except OwnFileError as error:
+                    known = stamp, None, f"{path}: {error}"
+                self._known[path] = known
+        problems += filter(None, [known[2]])
+        return known[1]

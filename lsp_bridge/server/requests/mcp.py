@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from daemon.mcp.lent import GivenServer
 from daemon.mcp.service import SHOWN_WAIT_S, set_enabled
 from daemon.model.branches import root_of
+from daemon.settings import McpServerSetting
 from lsp_bridge.protocol import mcp as p
 from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.sessions import Empty
@@ -52,8 +52,9 @@ class McpRequests(RequestArea):
     async def session(self, params: p.McpSessionParams) -> Empty:
         """Use MCP servers of the client in a session, until the connection ends."""
         given = [
-            GivenServer(
-                one.name, one.command, one.args, tuple(one.env.items()), one.url, tuple(one.headers.items())
+            (
+                one.name,
+                McpServerSetting(type="stdio" if one.command else "http", **one.model_dump(exclude={"name"})),
             )
             for one in params.servers
         ]

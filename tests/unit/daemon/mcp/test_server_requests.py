@@ -138,9 +138,9 @@ async def test_the_time_of_the_user_is_not_the_calls(tmp_path: Path) -> None:
         turn = prompted(session, "go")
         (request,) = await bench.asked()
         for connection in bench.core.mcp._connections.values():  # pyright: ignore[reportPrivateUsage]
-            calls = connection._running_calls  # pyright: ignore[reportPrivateUsage]
-            assert calls is not None
-            (running,) = calls._calls  # pyright: ignore[reportPrivateUsage]
+            server = connection._session  # pyright: ignore[reportPrivateUsage]
+            assert server is not None
+            (running,) = server.calls._calls  # pyright: ignore[reportPrivateUsage]
             assert running._clock is not None and running._clock.when() is None  # pyright: ignore[reportPrivateUsage]
         reply(bench, QuestionAnswer(chosen=("Rome",)))
         await finish(turn)

@@ -32,29 +32,21 @@ class Hooks:
         process and to measure seconds.
         """
         self.workspace = workspace
-        self.known = False
-        """It has been looked for functions."""
         self.found = FoundFunctions()
         self._folder = folder
         self._find = find
         self._command = tuple(command or host_command(workspace))
         self._timeout_s = timeout_s
         self._clock = clock
-        self._learning: asyncio.Task[None] | None = None
+        self._learning: asyncio.Task[FoundFunctions] | None = None
         self.host: PythonHost | None = None
         """The process for functions; None as long as none was called."""
 
     async def learn(self) -> None:
         """Look for functions, once."""
-        if self.known:
-            return
         if self._learning is None:
-            self._learning = asyncio.create_task(self._learn())
-        await asyncio.shield(self._learning)
-
-    async def _learn(self) -> None:
-        self.found = await asyncio.to_thread(self._find)
-        self.known = True
+            self._learning = asyncio.create_task(asyncio.to_thread(self._find))
+        self.found = await asyncio.shield(self._learning)
 
     def callable(self, entry: HookFunction) -> PythonHook:
         """Return a function that can be asked."""

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from daemon.hooks.answer import NAMES, HookAnswer, HookError, HookName, concerns, may_deny, only_watches
 from daemon.hooks.entry_points import unknown
@@ -26,6 +26,7 @@ from tools.tool import PermissionDeniedError, ToolResult
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
+    from daemon.hooks.python import PythonHook
     from daemon.hooks.service import Hooks
     from daemon.loop.session import Session
     from daemon.model.messages import ToolCallPart
@@ -47,18 +48,6 @@ _CODE = "hook"
 """Code of the notices."""
 _MAX_SHOWN = 2_000
 """Characters of changed arguments that the model is shown."""
-
-
-class RunnableHook(Protocol):
-    """One hook: a program or a function."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def tools(self) -> str: ...
-    @property
-    def denies_on_failure(self) -> bool: ...
-    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer: ...
 
 
 class HookRunner:
@@ -103,11 +92,11 @@ class HookRunner:
             for name in ("tool.execute.before", "tool.execute.after")
         )
 
-    def _hooks(self, name: HookName, tool: str | None = None) -> list[RunnableHook]:
+    def _hooks(self, name: HookName, tool: str | None = None) -> list[Executable | PythonHook]:
         """Return all for one moment, in order: functions, then programs."""
         session, services = self._session, self._session.services
         functions = self._service.found.entries.get(name, ())
-        hooks: list[RunnableHook] = [self._service.callable(entry) for entry in functions]
+        hooks: list[Executable | PythonHook] = [self._service.callable(entry) for entry in functions]
         trusted, copy_of = session.trust == "trusted", services.branch.copy_of
         programs = session.config.settings.commands.hooks.get(name, ())
         hooks += [Executable(hook, services.workspace, trusted, copy_of) for hook in programs]
@@ -143,8 +132,7 @@ class HookRunner:
 
         They are asked once for an agent and a model, because another answer would void the provider's cache.
         """
-        if not self._ready:
-            await self.learn()
+        await self.learn()
         if not self.wants("prompt.system"):
             return ""
         asked_for = {"agent": self._session.agent.name, "model": self._session.model}
@@ -154,8 +142,7 @@ class HookRunner:
         return self._added[1]
 
     async def compacting(self, reason: str, tokens: int, instructions: str) -> str:
-        if not self._ready:
-            await self.learn()
+        await self.learn()
         if not self.wants("compaction.before"):
             return ""
         payload = {"reason": reason, "tokens": tokens, "instructions": instructions}
@@ -231,7 +218,7 @@ class HookRunner:
         return HookResult(context=context, changes=tuple(changes))
 
     async def _answer(
-        self, hook: RunnableHook, name: HookName, payload: Mapping[str, Any]
+        self, hook: Executable | PythonHook, name: HookName, payload: Mapping[str, Any]
     ) -> HookAnswer | None:
         """Return a hook's answer; None: it failed, and the user was notified."""
         try:
@@ -286,8 +273,7 @@ class HookRunner:
             self._watching = asyncio.create_task(self._tell_watchers(), name=name_of_task)
 
     async def _tell_watchers(self) -> None:
-        if not self._ready:
-            await self.learn()
+        await self.learn()
         while self._waiting:
             name, payload = self._waiting.popleft()
             tool = payload["tool"] if name == "tool.execute.after" else None

@@ -50,9 +50,13 @@ class Exporter:
         self._resource = Resource(attributes)
         self._scope = InstrumentationScope("goalwright", version)
         self._processor = BatchSpanProcessor(
-            _Spans(target.traces, failed, options), max_queue_size=_QUEUE, max_export_batch_size=_BATCH
+            _telling(OTLPSpanExporter(target.traces, **options), failed),
+            max_queue_size=_QUEUE,
+            max_export_batch_size=_BATCH,
         )
-        reader = PeriodicExportingMetricReader(_Metrics(target.metrics, failed, options))
+        reader = PeriodicExportingMetricReader(
+            _telling(OTLPMetricExporter(target.metrics, **options), failed)
+        )
         self._meters = MeterProvider([reader], self._resource, shutdown_on_exit=False)
         meter = self._meters.get_meter("goalwright", version)
         self._tokens = meter.create_histogram(
@@ -110,27 +114,15 @@ def _context(trace_id: int, span_id: int) -> SpanContext:
     return SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
-class _Spans(OTLPSpanExporter):
-    def __init__(self, endpoint: str, failed: Callable[[], None], options: dict[str, Any]) -> None:
-        super().__init__(endpoint, **options)
-        self._failed = failed
+def _telling(exporter: Any, failed: Callable[[], None]) -> Any:
+    """Return an exporter of the SDK that calls ``failed`` each time something could not be sent."""
+    export = exporter.export
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        done = super().export(spans)
-        if done is not SpanExportResult.SUCCESS:
-            self._failed()
+    def told(*args: Any, **options: Any) -> SpanExportResult | MetricExportResult:
+        done = export(*args, **options)
+        if done not in (SpanExportResult.SUCCESS, MetricExportResult.SUCCESS):
+            failed()
         return done
 
-
-class _Metrics(OTLPMetricExporter):
-    def __init__(self, endpoint: str, failed: Callable[[], None], options: dict[str, Any]) -> None:
-        super().__init__(endpoint, **options)
-        self._failed = failed
-
-    def export(
-        self, metrics_data: Any, timeout_millis: float | None = 10_000, **kwargs: Any
-    ) -> MetricExportResult:
-        done = super().export(metrics_data, timeout_millis, **kwargs)  # pyright: ignore[reportUnknownMemberType]
-        if done is not MetricExportResult.SUCCESS:
-            self._failed()
-        return done
+    exporter.export = told
+    return exporter

@@ -57,11 +57,9 @@ class Telemetry:
         self._loop = asyncio.get_running_loop()
         self._items: queue.Queue[_Item | None] = queue.Queue(MOST_QUEUED)
         self._thread: threading.Thread | None = None
-        self._exporter: Exporter | None = None
         self._sessions: dict[str, SessionSpans] = {}
         self._parents: dict[str, int] = {}
         self._failed = False
-        self._env: Mapping[str, str] = {}
         bus.subscribe_to_all(self._heard)
         try:
             check_address(endpoint or DEFAULT_ENDPOINT)
@@ -86,8 +84,7 @@ class Telemetry:
         if isinstance(item, MessageAdded | SessionUpdated | TurnStarted):
             model, env = self._caller(item.trace_id)
             if self._thread is None and isinstance(item, TurnStarted):
-                self._env = env
-                self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+                self._thread = threading.Thread(target=self._run, args=(env,), name="telemetry", daemon=True)
                 self._thread.start()
         try:
             self._items.put_nowait((item, model))
@@ -96,31 +93,25 @@ class Telemetry:
 
     # -- in the thread --
 
-    def _run(self) -> None:
+    def _run(self, env: Mapping[str, str]) -> None:
         try:
             from daemon.telemetry.exporter import Exporter
-        except ImportError:
-            self._say(t("Telemetry is on, but its packages are missing: install goalwright[otel]."))
-            self._drain()
-            return
-        try:
-            self._exporter = Exporter(target_of(self._endpoint, self._env), self._not_sent)
-        except BadTargetError as error:
-            self._say(str(error))
-            self._drain()
+
+            exporter = Exporter(target_of(self._endpoint, env), self._not_sent)
+        except (ImportError, BadTargetError) as error:
+            missing = t("Telemetry is on, but its packages are missing: install goalwright[otel].")
+            self._say(missing if isinstance(error, ImportError) else str(error))
+            while self._items.get() is not None:
+                pass
             return
         while (item := self._items.get()) is not None:
             try:
-                self._take(self._exporter, *item)
+                self._take(exporter, *item)
             except Exception:
                 log.exception("telemetry of an event failed")
         for spans in self._sessions.values():
-            self._exporter.export(spans.rest())
-        self._exporter.close(CLOSE_S)
-
-    def _drain(self) -> None:
-        while self._items.get() is not None:
-            pass
+            exporter.export(spans.rest())
+        exporter.close(CLOSE_S)
 
     def _take(self, exporter: Exporter, event: Event, model: str) -> None:
         if (call := measured(event, model)) is not None:

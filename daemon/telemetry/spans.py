@@ -90,10 +90,15 @@ def _id(size: int, *parts: str) -> int:
     return int.from_bytes(digest[:size], "big") or 1  # 0 is no valid id
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    prompt_id: str
-    began: datetime
+@dataclass(slots=True)
+class _Waiting:
+    """A step without a span yet."""
+
+    ended: datetime
+    """When it changed or ended."""
+    turn: int | None
+    """The span of the turn in which it began."""
+    provider: str
 
 
 class SessionSpans:
@@ -110,12 +115,8 @@ class SessionSpans:
         self._agent = ""
         self._chosen = ""
         """``provider/model`` of the last answer."""
-        self._turn: _Turn | None = None
-        self._waiting: dict[str, datetime] = {}
-        """Steps without a span yet, and when they changed or ended."""
-        self._turn_of: dict[str, int | None] = {}
-        """The spans of the turns in which they began."""
-        self._providers: dict[str, str] = {}
+        self._turn: TurnStarted | None = None
+        self._waiting: dict[str, _Waiting] = {}
 
     def skip(self, event: Event) -> None:
         """Apply an event of earlier times: its steps have spans already, except goals that are open."""
@@ -130,17 +131,16 @@ class SessionSpans:
         """Apply an event; return the spans that are complete now. ``model``: ``provider/model`` in force."""
         self._chosen = model or self._chosen
         if isinstance(event, TurnStarted):
-            self._turn = _Turn(event.prompt_id, event.time)
+            self._turn = event
         elif isinstance(event, SessionCreated):
             self._agent = event.trace.agent
         for change in self.fold.apply(event):
             step_id = change.step.step_id if isinstance(change, StepAdded) else change.step_id
             if isinstance(change, StepAdded):
-                self._turn_of[step_id] = self._turn_span()
-                self._providers[step_id] = self._chosen.partition("/")[0]
-                self._waiting[step_id] = event.time
+                provider = self._chosen.partition("/")[0]
+                self._waiting[step_id] = _Waiting(event.time, self._turn_span(), provider)
             elif step_id in self._waiting and "status" in change.updates:
-                self._waiting[step_id] = event.time
+                self._waiting[step_id].ended = event.time
         self._note_child(event)
         if not isinstance(event, TurnEnded):
             return []
@@ -171,24 +171,22 @@ class SessionSpans:
             self.children[child] = span
 
     def _complete(self, *, all_of_them: bool) -> Iterator[SpanRecord]:
-        for step_id, ended in list(self._waiting.items()):
+        for step_id, waiting in list(self._waiting.items()):
             step = self.fold.tree.get(step_id)
             if step is not None and (all_of_them or step.status in _ENDED):
-                yield self._step_record(step, ended)
+                yield self._step_record(step, waiting)
                 del self._waiting[step_id]
-                self._turn_of.pop(step_id, None)
-                self._providers.pop(step_id, None)
 
-    def _step_record(self, step: Step, ended: datetime) -> SpanRecord:
-        parent = self._turn_of.get(step.step_id)
+    def _step_record(self, step: Step, waiting: _Waiting) -> SpanRecord:
+        parent = waiting.turn
         if step.parent_id is not None:
             parent = step_span_id(self._session_id, step.parent_id)
-        start, end = _ns(step.created_at), max(_ns(ended), _ns(step.created_at))
+        start, end = _ns(step.created_at), max(_ns(waiting.ended), _ns(step.created_at))
         is_chat = step.step_type in ("thought", "response") or step.data.get("tool_name") == _REQUEST
         if is_chat:  # the step is made when the answer has come
             end = _ns(step.created_at)
             start = end - (step.duration_ms or 0) * 1_000_000
-        name, attributes = self._chat(step) if is_chat else self._other(step)
+        name, attributes = self._chat(step, waiting.provider) if is_chat else self._other(step)
         shared: dict[str, Value] = {
             "gen_ai.conversation.id": root_of(self._session_id),
             "goalwright.session.id": self._session_id,
@@ -218,11 +216,11 @@ class SessionSpans:
             failed,
         )
 
-    def _chat(self, step: Step) -> tuple[str, dict[str, Value]]:
+    def _chat(self, step: Step, provider: str) -> tuple[str, dict[str, Value]]:
         model = str(step.data.get("model") or "") or self._chosen.partition("/")[2]
         attributes: dict[str, Value] = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": self._providers.get(step.step_id, ""),
+            "gen_ai.provider.name": provider,
             "gen_ai.request.model": model,
         }
         usage = mapping(step.data.get("usage"))
@@ -278,8 +276,8 @@ class SessionSpans:
             self._parent,
             _text(f"invoke_agent {self._agent}".rstrip(), _LONGEST_NAME),
             "internal",
-            _ns(turn.began),
-            max(_ns(event.time), _ns(turn.began)),
+            _ns(turn.time),
+            max(_ns(event.time), _ns(turn.time)),
             _cleaned(attributes),
             failed,
         )

@@ -109,10 +109,7 @@ class ServerContent:
         while True:
             self._stale.clear()
             began = loop.time()
-            try:
-                await self._list(session)
-            except Exception as error:
-                self._note(f"prompts and resources: {invalid(error)}")
+            await self._list(session)
             self.listed.set()
             took = loop.time() - began
             await self._stale.wait()

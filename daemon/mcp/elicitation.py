@@ -39,8 +39,8 @@ Kind = Literal["string", "integer", "number", "boolean", "array"]
 _KINDS: tuple[Kind, ...] = ("string", "integer", "number", "boolean", "array")
 
 
-class BadFormError(Exception):
-    """A form cannot be shown; the message is for the server and its log."""
+class BadRequestError(Exception):
+    """A request of a server cannot be granted; the message is for the server and its log."""
 
 
 class _WrongAnswerError(Exception):
@@ -231,12 +231,12 @@ def _confirmations() -> tuple[str, str]:
 
 
 def form(server: str, message: str, schema: Mapping[str, Any]) -> Form:
-    """Return the form of an elicitation. Raises BadFormError."""
+    """Return the form of an elicitation. Raises BadRequestError."""
     properties = mapping(schema.get("properties"))
     if schema.get("type", "object") != "object":
-        raise BadFormError("the requested schema must be an object")
+        raise BadRequestError("the requested schema must be an object")
     if len(properties) > MOST_FIELDS:
-        raise BadFormError(f"a form may have at most {MOST_FIELDS} fields")
+        raise BadRequestError(f"a form may have at most {MOST_FIELDS} fields")
     required = array(schema.get("required"))
     fields = [_field(name, mapping(value), name in required) for name, value in properties.items()]
     return Form(shown_line(server), _words(message, LONGEST_MESSAGE) or "…", tuple(fields))
@@ -245,10 +245,10 @@ def form(server: str, message: str, schema: Mapping[str, Any]) -> Form:
 def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
     kind: Kind | None = next((known for known in _KINDS if schema.get("type") == known), None)
     if kind is None or len(name) > LONGEST_LABEL:
-        raise BadFormError("a field must be a string, number, integer, boolean or an array of options")
+        raise BadRequestError("a field must be a string, number, integer, boolean or an array of options")
     options = _options(kind, schema)
     if kind == "array" and not options:
-        raise BadFormError("a field of the type array needs options")
+        raise BadRequestError("a field of the type array needs options")
     least, most = {
         "string": ("minLength", "maxLength"),
         "array": ("minItems", "maxItems"),
@@ -288,7 +288,7 @@ def _default(kind: Kind, value: object, known: Sequence[Value]) -> Value | None:
 
 
 def _options(kind: Kind, schema: Mapping[str, Any]) -> tuple[tuple[str, Value], ...]:
-    """Return label and value of each option. Raises BadFormError."""
+    """Return label and value of each option. Raises BadRequestError."""
     if kind == "boolean":
         return (t("Yes"), True), (t("No"), False)
     if kind in ("integer", "number"):
@@ -302,16 +302,16 @@ def _options(kind: Kind, schema: Mapping[str, Any]) -> tuple[tuple[str, Value], 
         values = array(source.get("enum"))
         pairs = [(value, names[at] if at < len(names) else None) for at, value in enumerate(values)]
     if len(pairs) > MOST_OPTIONS:
-        raise BadFormError(f"a field may have at most {MOST_OPTIONS} options")
+        raise BadRequestError(f"a field may have at most {MOST_OPTIONS} options")
     options: dict[str, Value] = {}
     for value, title in pairs:
         if not isinstance(value, str) or not value or len(value) > _LONGEST_VALUE:
-            raise BadFormError("an option must be a short string")
+            raise BadRequestError("an option must be a short string")
         label = shown_brief(string(title) or value, LONGEST_LABEL)
         if label in options:
             label = shown_brief(f"{label} ({value})", 2 * LONGEST_LABEL)
         if options.setdefault(label, value) != value:
-            raise BadFormError("two options look the same")
+            raise BadRequestError("two options look the same")
     return tuple(options.items())
 
 
@@ -320,14 +320,14 @@ def _words(text: str, length: int) -> str:
 
 
 def page_question(server: str, message: str, url: str) -> Question:
-    """Return the question of a server that wants the user to open a page. Raises BadFormError."""
+    """Return the question of a server that wants the user to open a page. Raises BadRequestError."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna").decode()
     except (ValueError, UnicodeError) as error:
-        raise BadFormError("the URL is not valid") from error
+        raise BadRequestError("the URL is not valid") from error
     if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or len(url) > LONGEST_URL:
-        raise BadFormError("the URL must begin with http:// or https://, without a user, and be short")
+        raise BadRequestError("the URL must begin with http:// or https://, without a user, and be short")
     lines = [
         t("The MCP server {server} asks you to open a page of {host}:", server=shown_line(server), host=host),
         shown_line(url),

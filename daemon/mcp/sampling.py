@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from daemon.mcp.elicitation import BadRequestError
 from tools.access import MCP_SAMPLING, suggestions
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
@@ -24,10 +25,6 @@ MOST_CHARACTERS = 200_000
 _SHOWN = 4_000
 """Characters that the user sees; the middle of a longer text is left out."""
 _TASK = "Answer the request of a program. You have no tools."
-
-
-class BadSampleError(Exception):
-    """A request cannot be granted; the message is for the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +68,15 @@ class Sample:
 
 
 def sample(params: types.CreateMessageRequestParams) -> Sample:
-    """Return the request of a server. Raises BadSampleError."""
+    """Return the request of a server. Raises BadRequestError."""
     if params.tools:
-        raise BadSampleError("the model is not given tools")
+        raise BadRequestError("the model is not given tools")
     messages: list[SideMessage] = []
     for message in params.messages:
         blocks = message.content if isinstance(message.content, list) else [message.content]
         for block in blocks:
             if block.type != "text":
-                raise BadSampleError("only text can be sent to the model")
+                raise BadRequestError("only text can be sent to the model")
             # A server may repeat a key that it was given.
             messages.append((message.role, SECRETS.text(block.text[: MOST_CHARACTERS + 1])))
     made = Sample(
@@ -88,7 +85,7 @@ def sample(params: types.CreateMessageRequestParams) -> Sample:
         min(params.max_tokens, MOST_TOKENS),
     )
     if not any(text.strip() for _, text in messages) or made.max_tokens < 1:
-        raise BadSampleError("it must have a message and max_tokens of at least 1")
+        raise BadRequestError("it must have a message and max_tokens of at least 1")
     if made.characters > MOST_CHARACTERS:
-        raise BadSampleError(f"it may have at most {MOST_CHARACTERS:,} characters")
+        raise BadRequestError(f"it may have at most {MOST_CHARACTERS:,} characters")
     return made

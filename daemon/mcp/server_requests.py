@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import mcp_types as types
 
 from daemon.mcp import elicitation, sampling
-from daemon.mcp.elicitation import BadFormError
+from daemon.mcp.elicitation import BadRequestError
 from daemon.mcp.lists import without_secrets
-from daemon.mcp.sampling import BadSampleError
 from daemon.outside_tools.approvals import Approvals
 from tools.access import MCP_ELICITATION
 from tools.localization import t
@@ -118,7 +117,7 @@ class CallRequests:
         try:
             message = SECRETS.text(params.message[: 2 * elicitation.LONGEST_MESSAGE])
             form = elicitation.form(self._server, message, without_secrets(params.requested_schema))
-        except (BadFormError, ValueError) as error:
+        except (BadRequestError, ValueError) as error:
             return refusal(str(error), types.INVALID_PARAMS)
         content: dict[str, Value] = {}
         wrong: dict[str, str] | None = None
@@ -139,7 +138,7 @@ class CallRequests:
     async def _page(self, params: types.ElicitRequestURLParams) -> types.ElicitResult | types.ErrorData:
         try:
             question = elicitation.page_question(self._server, params.message, params.url)
-        except BadFormError as error:
+        except BadRequestError as error:
             return refusal(str(error), types.INVALID_PARAMS)
         try:
             approval = await self._asked([question])
@@ -154,7 +153,7 @@ class CallRequests:
         model = self._ctx.session.side_model
         try:
             sample = sampling.sample(params)
-        except BadSampleError as error:
+        except BadRequestError as error:
             return refusal(str(error), types.INVALID_PARAMS)
         with self._paused():
             try:

@@ -133,9 +133,7 @@ class _Index:
                     self._starts.setdefault(len(text) - 1, {}).setdefault(text[:-1], index)
                 else:
                     self._ends.setdefault(len(text) - 1, {}).setdefault(text[1:], index)
-        self._others = {
-            first: _Anywhere(found) if first == "*" else _Expression(found) for first, found in others.items()
-        }
+        self._others = {first: _Expressions(found) for first, found in others.items()}
 
     def last(self, text: str) -> int:
         """Number of the last rule that matches, or -1."""
@@ -162,24 +160,9 @@ class _Index:
         return found
 
 
-class _Expression:
-    """Patterns that begin alike as one regular expression, the strongest first."""
-
-    def __init__(self, patterns: Sequence[tuple[int, str]]) -> None:
-        # An empty group at the end of each alternative identifies it. At the beginning it would keep the engine from
-        # skipping alternatives by their first character.
-        self._numbers = [index for index, _ in patterns]
-        self._regex = re.compile("|".join(f"{matching.regex(text)}()" for _, text in patterns), re.DOTALL)
-
-    def last(self, text: str) -> int:
-        """Number of the last rule that matches, or -1."""
-        hit = self._regex.match(text)
-        return -1 if hit is None or hit.lastindex is None else self._numbers[hit.lastindex - 1]
-
-
-class _Anywhere:
-    """Patterns that begin with ``*``, the strongest first. As one expression each would search the whole text; here
-    that is done only where the text contains the longest piece of the pattern."""
+class _Expressions:
+    """Patterns that begin alike, the strongest first. As one expression those with ``*`` in front would each search the
+    whole text; here that is done only where the text contains the longest piece of the pattern."""
 
     def __init__(self, patterns: Sequence[tuple[int, str]]) -> None:
         self._patterns = [(max(re.split(r"[*?]+", text), key=len), index, text) for index, text in patterns]
@@ -193,10 +176,9 @@ class _Anywhere:
         return -1
 
     def _regex(self, pattern: str) -> re.Pattern[str]:
-        found = self._compiled.get(pattern)
-        if found is None:
-            found = self._compiled[pattern] = re.compile(matching.regex(pattern), re.DOTALL)
-        return found
+        if pattern not in self._compiled:
+            self._compiled[pattern] = re.compile(matching.regex(pattern), re.DOTALL)
+        return self._compiled[pattern]
 
 
 class _Same:

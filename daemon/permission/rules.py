@@ -20,7 +20,6 @@ from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, Patte
 from daemon.permission.matching import home
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.protected import Kind, may_be_protected, protected
-from daemon.permission.rules_file import rules_from_config as rules_from_config
 from tools.access import MCP_ELICITATION, MCP_SAMPLING, OUTSIDE, Access, Suggestion
 from tools.localization import t
 
@@ -29,21 +28,11 @@ if TYPE_CHECKING:
 
     from tools.tool import PermissionAsk
 
+_HARMLESS = "read ls glob grep goal question diagnostics symbols job task explore skill"
+
 SHIPPED: tuple[Rule, ...] = (
-    Rule(permission="read", pattern="*", action="allow"),
-    Rule(permission="ls", pattern="*", action="allow"),
-    Rule(permission="glob", pattern="*", action="allow"),
-    Rule(permission="grep", pattern="*", action="allow"),
-    Rule(permission="goal", pattern="*", action="allow"),
-    Rule(permission="question", pattern="*", action="allow"),
-    Rule(permission=MCP_ELICITATION, pattern="*", action="allow"),
+    *(Rule(permission=one, pattern="*", action="allow") for one in (*_HARMLESS.split(), MCP_ELICITATION)),
     Rule(permission=MCP_SAMPLING, pattern="*", action="ask"),
-    Rule(permission="diagnostics", pattern="*", action="allow"),
-    Rule(permission="symbols", pattern="*", action="allow"),
-    Rule(permission="job", pattern="*", action="allow"),
-    Rule(permission="task", pattern="*", action="allow"),
-    Rule(permission="explore", pattern="*", action="allow"),
-    Rule(permission="skill", pattern="*", action="allow"),
     Rule(permission="edit", pattern="*", action="ask"),
     Rule(permission="bash", pattern="*", action="ask"),
     Rule(permission="read", pattern="*.env", action="ask"),
@@ -330,16 +319,15 @@ class FastPath:
         self._permission = permission
         self._root = "" if stands_for else root
         around = PatternRoots(self.home, root, stands_for)
-        forms: dict[str, None] = {}
-        for rule in rules:
-            if not names_permission(rule, permission):
-                continue
-            for pattern in around.patterns(rule):
-                for form in matching.forms(pattern):
-                    text = re.sub(r"\*+", "*", form)
-                    if text != "*":
-                        forms |= dict.fromkeys((text, matching.fold(text)))
-        self._named = re.compile("|".join(map(matching.regex, forms)) or r"(?!)", re.DOTALL)
+        forms = {
+            re.sub(r"\*+", "*", form)
+            for rule in rules
+            if names_permission(rule, permission)
+            for pattern in around.patterns(rule)
+            for form in matching.forms(pattern)
+        } - {"*"}
+        expressions = map(matching.regex, sorted(forms | set(map(matching.fold, forms))))
+        self._named = re.compile("|".join(expressions) or r"(?!)", re.DOTALL)
         state = os.environ.get("GOALWRIGHT_HOME", "")
         inside = matching.normal(matching.expanded(state, self.home), root) if state else "/"
         self._none = not root or not matching.is_outside(inside)

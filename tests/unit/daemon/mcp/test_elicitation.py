@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.mcp.elicitation import MOST_FIELDS, BadFormError, Form, form, page_question
+from daemon.mcp.elicitation import MOST_FIELDS, BadRequestError, Form, form, page_question
 from tests.support.examples import examples
 from tools.tool import Answered
 
@@ -99,7 +99,7 @@ def test_answers_that_do_not_fit(schema: dict[str, Any], answer: str, problem: s
     ],
 )
 def test_forms_that_are_not_shown(properties: dict[str, Any]) -> None:
-    with pytest.raises(BadFormError):
+    with pytest.raises(BadRequestError):
         made(properties)
 
 
@@ -121,7 +121,7 @@ def test_pages_are_shown_with_their_host() -> None:
     assert "open a page of xn--bcher-kva.example:\n" in question.text
     assert "https://bücher.example/a?b=c" in question.text
     for url in ("file:///etc/passwd", "javascript:alert(1)", "https://a@b.example", "https://", "https://[x"):
-        with pytest.raises(BadFormError):
+        with pytest.raises(BadRequestError):
             page_question("bank", "", url)
 
 
@@ -143,7 +143,7 @@ _FIELD = st.fixed_dictionaries(
 def test_any_schema_is_refused_or_asked(properties: dict[str, Any], text: str, required: object) -> None:
     try:
         asked = form("any", "m", {"properties": properties, "required": required})
-    except BadFormError:
+    except BadRequestError:
         return
     questions = asked.questions()
     answers = [Answered(text=text)] * len(questions)

@@ -13,9 +13,9 @@ from pathlib import Path
 import filelock
 import pytest
 
-from daemon.model.permissions import Grant, Rule, Scope
+from daemon.model.permissions import Grant, Rule
 from daemon.permission import grants as module
-from daemon.permission.grants import GrantsNotStoredError, GrantStore
+from daemon.permission.grants import GrantsNotStoredError, GrantStore, Lasting
 from daemon.permission.rules import RuleSet
 from daemon.store.trace_store import StoreError
 
@@ -238,7 +238,7 @@ def test_any_pattern_text_round_trips(folder: Path, pattern: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["user", "workspace"])
-def test_grant_overrides_ask_but_not_deny(folder: Path, scope: Scope) -> None:
+def test_grant_overrides_ask_but_not_deny(folder: Path, scope: Lasting) -> None:
     store = store_in(folder)
     store.add([Grant(permission="bash", pattern="*")], scope)
     everywhere, here = store.rules()

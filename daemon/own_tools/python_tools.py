@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import sys
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -141,36 +142,28 @@ async def in_thread(work: Callable[[], Awaitable[object]], timeout_s: float) -> 
     Raises TimeoutError after ``timeout_s`` seconds, and FailedError. Work that neither ends nor can be canceled is left
     behind with its thread.
     """
-    here = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[object, str]] = here.create_future()
+    done: Future[object] = Future()
+    done.set_running_or_notify_cancel()
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[object]]] = []
 
     async def main() -> object:
         running.append((asyncio.get_running_loop(), cast("asyncio.Task[object]", asyncio.current_task())))
         return await work()
 
-    def settle(result: object, error: str) -> None:
-        if not done.done():
-            done.set_result((result, error))
-
     def run() -> None:
-        result, error = None, ""
         try:
-            result = asyncio.run(main())
+            done.set_result(asyncio.run(main()))
         except BaseException as raised:  # whatever a package raises, even SystemExit
-            error = f"{type(raised).__name__}: {raised}"
-        if not here.is_closed():
-            here.call_soon_threadsafe(settle, result, error)
+            done.set_exception(FailedError(f"{type(raised).__name__}: {raised}"))
 
     threading.Thread(target=run, name="own tool", daemon=True).start()
+    result = asyncio.wrap_future(done)
     try:
-        result, error = await asyncio.wait_for(asyncio.shield(done), timeout_s)
+        return await asyncio.wait_for(asyncio.shield(result), timeout_s)
     finally:
-        if not done.done():
+        if not result.done():
             for loop, task in running:
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(task.cancel)
-            await asyncio.wait({done}, timeout=GRACE_S)
-    if error:
-        raise FailedError(error)
-    return result
+            await asyncio.wait({result}, timeout=GRACE_S)
+            result.cancel()  # if it is left behind

@@ -41,9 +41,6 @@ class LentServers:
         self._disabled = disabled
         self._loans: list[_Loan] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._loans)
-
     def lend(self, holder: object, session_id: str, specs: Sequence[ServerSpec]) -> None:
         """Take the servers of a client for a session, in place of those that it passed for it before."""
         self._loans = [

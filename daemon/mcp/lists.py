@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.shared.message import SessionMessage
@@ -36,14 +37,27 @@ _LONGEST_ENTRY = 256 * 1024
 """Bytes of an entry, as JSON."""
 
 
+@dataclass(slots=True)
+class Listing:
+    """What a server has answered to the requests for a list."""
+
+    found: list[Any] = field(default_factory=list[Any])
+    """The valid entries; those before an error."""
+    wrong: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Name and problem of others, for the user."""
+    error: Exception | None = None
+    endless: bool = False
+    """There are more pages than are asked for."""
+
+
 class Lists:
-    """The entries of lists that a server has sent and nobody has taken yet."""
+    """Takes the entries of lists out of the messages of a server."""
 
     def __init__(self, session: ClientSession) -> None:
         """``session``: the one that the messages are of; it knows the version of the protocol."""
         self._session = session
-        self._found: dict[str, list[Any]] = {}
-        self._wrong: dict[str, list[tuple[str, str]]] = {}
+        self.asked: dict[str, Listing] = {}
+        """The lists that are asked for now, by the key of their entries."""
 
     async def receive(self, received: SessionMessage | Exception) -> None:
         """Take the entries out of a message, if it has a list."""
@@ -56,18 +70,14 @@ class Lists:
         for key, method in _METHODS.items():
             entries: Any = result.get(key)
             if isinstance(entries, list):
-                known = self._found.setdefault(key, [])
-                part: list[Any] = entries[: MOST_ENTRIES - len(known)]  # pyright: ignore[reportUnknownVariableType]
+                listing = self.asked.get(key, Listing())  # nobody wants that of an answer to nothing
+                part: list[Any] = entries[: MOST_ENTRIES - len(listing.found)]  # pyright: ignore[reportUnknownVariableType]
                 valid, wrong = await asyncio.to_thread(_checked, method, version, key, part)
-                known += [model for model, _ in valid]
-                self._wrong[key] = (self._wrong.get(key, []) + wrong)[:_MOST_WRONG]
+                listing.found += [model for model, _ in valid]
+                listing.wrong = (listing.wrong + wrong)[:_MOST_WRONG]
                 # Of newer tools the SDK has to know which arguments go into headers.
                 again = key == "tools" and version in MODERN_PROTOCOL_VERSIONS
                 result[key] = [entry for _, entry in valid] if again else []
-
-    def taken(self, key: str) -> tuple[list[Any], list[tuple[str, str]]]:
-        """Return the valid entries of a list since the last call, and name and problem of others, for the user."""
-        return self._found.pop(key, []), self._wrong.pop(key, [])
 
 
 def _checked(

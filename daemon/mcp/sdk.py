@@ -5,7 +5,6 @@ Import this in a thread: the SDK takes half a second to load.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jsonschema  # pyright: ignore[reportUnusedImport]  # noqa: F401 - for the definitions
@@ -14,7 +13,7 @@ from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 
 from daemon.mcp.content import MOST_PAGES
-from daemon.mcp.lists import Lists
+from daemon.mcp.lists import Listing, Lists
 from daemon.mcp.server_requests import RunningCalls
 from daemon.mcp.transports import Paced
 from daemon.version import product_version
@@ -23,19 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp.client.session import MessageHandlerFnT
-
-
-@dataclass(slots=True)
-class Listing:
-    """What a server has answered to the requests for a list."""
-
-    found: list[Any] = field(default_factory=list[Any])
-    """The valid entries; those before an error."""
-    wrong: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """Name and problem of others, for the user."""
-    error: Exception | None = None
-    endless: bool = False
-    """There are more pages than are asked for."""
 
 
 class ServerSession(ClientSession):
@@ -82,18 +68,17 @@ class ServerSession(ClientSession):
             "resources": self.list_resources,
             "resourceTemplates": self.list_resource_templates,
         }[key]
-        self._lists.taken(key)  # of a listing that failed
-        listing, cursor = Listing(), None
+        listing = self._lists.asked[key] = Listing()
+        cursor: str | None = None
         try:
             for _ in range(MOST_PAGES):
                 page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
-                valid, wrong = self._lists.taken(key)
-                listing.found += valid
-                listing.wrong += wrong
                 cursor = page.next_cursor
                 if cursor is None or len(listing.found) > most:
                     break
         except Exception as error:
             listing.error = error
+        finally:
+            del self._lists.asked[key]
         listing.endless = cursor is not None and len(listing.found) <= most
         return listing

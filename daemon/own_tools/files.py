@@ -25,8 +25,6 @@ from tools.text.terminal import shown_line
 from tools.text.validation import unreadable, wrong_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from daemon.model.permissions import Trust
     from daemon.skills.own_files import ParsedFiles
 
@@ -137,7 +135,10 @@ def find(
     """Return the tools that are defined by files, and the problems, as text for the user."""
     found: dict[str, Executable] = {}
     problems: list[str] = []
-    for place in _places(workspace, user_folder, trust):
+    own = Place(user_folder / FOLDER, "user")
+    theirs = Place(workspace / ".goalwright" / FOLDER, "workspace", workspace)
+    others = [theirs] if theirs.folder != own.folder else []
+    for place in (own, *others) if trust == "trusted" else (own,):
         for path in _listed(place, problems):
             wrong: list[str] = []
             tool = files.get(path, place, wrong)
@@ -163,9 +164,7 @@ def find(
                 problems.append(t("Tool skipped: {path}: {error}.", path=path, error=error))
             else:
                 found[tool.name] = replace(tool, program=program)
-    theirs = _theirs(workspace)
-    others = trust != "trusted" and theirs.folder != user_folder / FOLDER
-    if others and (count := len(_listed(theirs, []))):
+    if trust != "trusted" and (count := sum(len(_listed(place, [])) for place in others)):
         problems.append(
             n(
                 "{count} tool of this folder is not used, because the folder is not trusted. If it is yours, run "
@@ -176,17 +175,6 @@ def find(
             )
         )
     return list(found.values()), problems
-
-
-def _theirs(workspace: Path) -> Place:
-    return Place(workspace / ".goalwright" / FOLDER, "workspace", workspace)
-
-
-def _places(workspace: Path, user_folder: Path, trust: Trust) -> Iterator[Place]:
-    yield Place(user_folder / FOLDER, "user")
-    theirs = _theirs(workspace)
-    if trust == "trusted" and theirs.folder != user_folder / FOLDER:
-        yield theirs
 
 
 def _listed(place: Place, problems: list[str]) -> list[Path]:

@@ -101,21 +101,14 @@ class Skills:
     def _unread(self, trust: Trust) -> str:
         if trust == "trusted":
             return ""
-        folders = workspace_folders("skills", self.workspace)
-        if not any(self._files_there(folder) for folder in folders):
+        home = self.user_folder.parent
+        theirs = [one for one in workspace_folders("skills", self.workspace) if one.parent.parent != home]
+        if not any(file.is_file() for folder in theirs for file in folder.glob(f"*/{SKILL_FILE}")):
             return ""
         return t(
             "The skills of this folder are not used, because the folder is not trusted. If it is yours, run "
             "`goalwright trust` in it, or trust it in the editor."
         )
-
-    def _files_there(self, folder: Path) -> bool:
-        if folder.parent.parent == self.user_folder.parent:
-            return False
-        try:
-            return any((folder / entry.name / SKILL_FILE).is_file() for entry in os.scandir(folder))
-        except OSError:
-            return False
 
 
 def load(skill: Skill) -> LoadedSkill:

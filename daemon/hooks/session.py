@@ -143,8 +143,6 @@ class HookRunner:
 
     async def compacting(self, reason: str, tokens: int, instructions: str) -> str:
         await self.learn()
-        if not self.wants("compaction.before"):
-            return ""
         payload = {"reason": reason, "tokens": tokens, "instructions": instructions}
         return (await self._ask("compaction.before", payload)).context
 

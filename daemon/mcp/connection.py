@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from daemon.mcp.content import MOST_PAGES, REFRESH_PAUSE_S, ServerContent
+from daemon.mcp.content import REFRESH_PAUSE_S, ServerContent
 from daemon.mcp.failures import brief, exit_words, invalid, sentence, unreadable_line, why_down
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition, not_offered
 from tools.localization import t
@@ -442,7 +442,7 @@ def _definitions(server: str, listing: Listing) -> tuple[tuple[Definition, ...],
     made: dict[str, Definition] = {}
     problems = [f"{not_offered(name, why)}." for name, why in listing.wrong]
     if listing.endless:
-        text = t("Its list of tools has no end: only the first {most} pages are used.", most=MOST_PAGES)
+        text = t("Its list of tools has no end: only the first {most} pages are used.", most=listing.endless)
         problems.insert(0, text)
     for tool in listing.found[:MOST_TOOLS]:
         hints = tool.annotations

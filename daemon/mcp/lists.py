@@ -39,19 +39,19 @@ _LONGEST_ENTRY = 256 * 1024
 
 @dataclass(slots=True)
 class Listing:
-    """What a server has answered to the requests for a list."""
+    """The answers of a server to the requests for a list."""
 
     found: list[Any] = field(default_factory=list[Any])
     """The valid entries; those before an error."""
     wrong: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Name and problem of others, for the user."""
     error: Exception | None = None
-    endless: bool = False
-    """There are more pages than are asked for."""
+    endless: int = 0
+    """The number of pages that were asked for, when there are more."""
 
 
 class Lists:
-    """Takes the entries of lists out of the messages of a server."""
+    """Takes the entries of lists out of messages of a server."""
 
     def __init__(self, session: ClientSession) -> None:
         """``session``: the one that the messages are of; it knows the version of the protocol."""

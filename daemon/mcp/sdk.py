@@ -12,7 +12,6 @@ import mcp_types as types
 from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 
-from daemon.mcp.content import MOST_PAGES
 from daemon.mcp.lists import Listing, Lists
 from daemon.mcp.server_requests import RunningCalls
 from daemon.mcp.transports import Paced
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp.client.session import MessageHandlerFnT
+
+_MOST_PAGES = 50
 
 
 class ServerSession(ClientSession):
@@ -71,7 +72,7 @@ class ServerSession(ClientSession):
         listing = self._lists.asked[key] = Listing()
         cursor: str | None = None
         try:
-            for _ in range(MOST_PAGES):
+            for _ in range(_MOST_PAGES):
                 page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
                 cursor = page.next_cursor
                 if cursor is None or len(listing.found) > most:
@@ -80,5 +81,6 @@ class ServerSession(ClientSession):
             listing.error = error
         finally:
             del self._lists.asked[key]
-        listing.endless = cursor is not None and len(listing.found) <= most
+        if cursor is not None and len(listing.found) <= most:
+            listing.endless = _MOST_PAGES
         return listing

@@ -105,7 +105,7 @@ class McpServers:
         """
         self._tokens = TokenStore(tokens)
         self._sampling_file = tokens.with_name("mcp-sampling.json")
-        """Of all folders, as grants may be."""
+        """Shared by all folders, as grants may be."""
         self._sign_ins: dict[str, SignIn] = {}
         """Sign-ins under way, by the name of the server."""
         self._trusted_elsewhere = trusted_elsewhere

@@ -116,7 +116,7 @@ class ParsedFiles(Generic[T]):
         """``parse``: gets path, text and folder. Raises OwnFileError."""
         self._parse = parse
         self._known: dict[Path, tuple[Stamp, T | None, str]] = {}
-        """Of each file the content, or why it is skipped."""
+        """The content of each file, or why it is skipped."""
         self._lock = threading.Lock()
 
     def get(self, path: Path, place: Place, problems: list[str]) -> T | None:

@@ -284,7 +284,7 @@ ABSENT: Any = _Absent()
 
 @dataclass(frozen=True, slots=True)
 class SessionPorts:
-    """What only a session has. Without one, a tool that needs it is refused."""
+    """Ports that only a session has. Without one, a tool that needs them is refused."""
 
     jobs: Jobs = ABSENT
     """Commands in the background."""

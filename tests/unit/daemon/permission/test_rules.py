@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -273,6 +274,6 @@ def test_rule_sets_of_the_same_rules_are_equal() -> None:
     granted = Rule(permission="read", pattern="x", action="allow", source="session")
     made = {RuleSet(root="/w"), RuleSet(root="/w"), RuleSet(root="/w", session=[granted])}
     assert len(made) == 2
-    assert RuleSet(root="/w").with_session([granted]) in made
+    assert replace(RuleSet(root="/w"), session=[granted]) in made
     assert RuleSet(root="/w", mode="plan") not in made
     assert RuleSet(root="/w", insists=["edit"]) not in made

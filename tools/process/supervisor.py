@@ -292,6 +292,8 @@ class Warden:
             if not said:
                 self._listening = False
                 self._grace = min(self._grace, ORPHAN_GRACE_S)
+                if self._phase == "term" and self._until is not None:
+                    self._until = min(self._until, time.monotonic() + self._grace)
             if self._phase in ("running", "linger"):
                 self._terminate()
 

@@ -30,16 +30,23 @@ from tools.tool import ToolResult
 GIT = "git -c user.email=a@example.org -c user.name=a"
 
 
+@pytest.fixture(scope="module")
+def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workspace as every test finds it; each gets a copy."""
+    workspace = tmp_path_factory.mktemp("repositories")
+    make(
+        workspace,
+        "git init -q --template= .; mkdir -p sub plain; git -C sub init -q --template=; echo a > a",
+    )
+    make(workspace, f"for r in . sub; do {GIT} -C $r commit -q --allow-empty -m m; done")
+    return workspace
+
+
 @pytest.fixture
-def ctx() -> Iterator[FakeToolContext]:
+def ctx(repositories: Path) -> Iterator[FakeToolContext]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         workspace = Path(folder).resolve() / "ws"
-        workspace.mkdir()
-        make(
-            workspace,
-            "git init -q --template= .; mkdir -p sub plain; git -C sub init -q --template=; echo a > a",
-        )
-        make(workspace, f"for r in . sub; do {GIT} -C $r commit -q --allow-empty -m m; done")
+        shutil.copytree(repositories, workspace)
         yield replace(fake_context(workspace), sandbox=SandboxPolicy("workspace-write"))
 
 

@@ -27,21 +27,32 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workspace as every test finds it, but for its hard links; each gets a copy."""
+    workspace = tmp_path_factory.mktemp("repository")
+    script = (
+        "git init -q .; git config user.email a@example.org; git config user.name a; echo SECRET > .env; "
+        "ln -s .env soft; mkdir conf docs; echo SECRET > conf/.env; echo a > plain; "
+        "echo SECRET > conf/key.txt; mkdir .vscode; echo a > .vscode/tasks.json"
+    )
+    subprocess.run(["bash", "-ec", script], cwd=workspace, check=True)
+    return workspace
+
+
 @pytest.fixture(params=["bwrap", "Landlock"])
-def ctx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeToolContext]:
+def ctx(
+    repository: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FakeToolContext]:
     monkeypatch.setattr(sandbox, "BACK_ENDS", (request.param,))
     # Not below /tmp, which is empty in the sandbox anyway.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         workspace = Path(folder).resolve() / "ws"
-        workspace.mkdir()
+        shutil.copytree(repository, workspace, symlinks=True)
+        (workspace / "hard").hardlink_to(workspace / ".env")
+        (workspace / "alias").hardlink_to(workspace / ".vscode/tasks.json")
         (workspace.parent / "state").mkdir()
         (workspace.parent / "state/token").write_text("TOKEN")
-        script = (
-            "git init -q .; git config user.email a@example.org; git config user.name a; echo SECRET > .env; "
-            "ln .env hard; ln -s .env soft; mkdir conf docs; echo SECRET > conf/.env; echo a > plain; "
-            "echo SECRET > conf/key.txt; mkdir .vscode; echo a > .vscode/tasks.json; ln .vscode/tasks.json alias"
-        )
-        subprocess.run(["bash", "-ec", script], cwd=workspace, check=True)
         made = fake_context(workspace)
         made.permission.rules = [
             ("read", "*.env", "ask"),

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from tests.support.scenarios.language_workspace import (
     HANG_S,
-    HASTY,
+    NEVER,
+    SOON,
     LanguageWorkspace,
     eventually,
     fake_spec,
@@ -25,8 +26,8 @@ from tests.support.scenarios.language_workspace import (
 )
 
 FRESH, NONE = "problems", "no_fresh_answer"
-PATIENCE = dataclasses.replace(HASTY, answer_s=4.0, silent_answer_s=4.0)
-"""For servers that do answer in the end; those that do not are given HASTY's wait."""
+PATIENCE = dataclasses.replace(SOON, answer_s=4.0, silent_answer_s=4.0)
+"""For servers that do answer in the end; those that do not are given NEVER's wait."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +112,7 @@ async def play(case: Case, folder: Path) -> Outcome:
     plan = [["nothing"]] if pulled else [list(case.first), list(case.steps), ["fresh"]]
     if case.steps and case.first == ["unversioned"]:
         plan[2] = ["unversioned"]
-    timing = HASTY if case.verdicts == (NONE,) else PATIENCE
+    timing = NEVER if case.verdicts == (NONE,) else PATIENCE
     workspace = LanguageWorkspace(folder, [fake_spec(*flags, plan=plan)], timing)
     ticks = 0
 

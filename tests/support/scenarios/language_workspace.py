@@ -31,6 +31,8 @@ SOON = Timing(
 """For servers that answer: the wait ends then, and a busy machine may be slow."""
 HASTY = dataclasses.replace(SOON, answer_s=1.0)
 """For servers that do not answer: the whole wait is waited for."""
+NEVER = dataclasses.replace(SOON, answer_s=0.5)
+"""For servers from which no answer to a change is wanted at all."""
 HANG_S = 60.0
 """Far beyond every deadline: whoever reaches it hangs."""
 

@@ -24,6 +24,7 @@ def collector() -> Iterator[GcTuner]:
     found.uninstall()
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
+    gc.freeze()  # the collected tests again, see tests/conftest.py
 
 
 class Circle:

@@ -15,6 +15,7 @@ from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
 from tests.support.scenarios.language_workspace import (
     HANG_S,
     HASTY,
+    NEVER,
     SOON,
     LanguageWorkspace,
     eventually,
@@ -85,17 +86,17 @@ async def test_a_pull_that_is_put_off_is_repeated(open_workspace: Open) -> None:
 @pytest.mark.parametrize("answer", ["error", "null", "never"])
 async def test_pull_without_a_result_is_no_fresh_answer(open_workspace: Open, answer: str) -> None:
     flags = ("--pull", "static", "--pull-plan", json.dumps([answer]))
-    workspace = await open_workspace(fake_spec(*flags, plan=[["nothing"]]), timing=HASTY)
+    workspace = await open_workspace(fake_spec(*flags, plan=[["nothing"]]), timing=NEVER)
     assert await workspace.change(a_txt="BAD") == NO_ANSWER
 
 
 async def test_silent_server_is_not_clean_and_gets_a_shorter_deadline(open_workspace: Open) -> None:
-    workspace = await open_workspace(fake_spec(plan=[["nothing"]]), timing=HASTY)
+    workspace = await open_workspace(fake_spec(plan=[["nothing"]]), timing=NEVER)
     [server] = workspace.servers.alive()
-    assert server.deadline_s() == HASTY.answer_s
+    assert server.deadline_s() == NEVER.answer_s
     for text in ("x", "y"):
         assert await workspace.change(a_txt=text) == NO_ANSWER
-    assert server.deadline_s() == HASTY.silent_answer_s
+    assert server.deadline_s() == NEVER.silent_answer_s
     assert await workspace.change(a_txt="z") == NO_ANSWER
 
 
@@ -112,13 +113,13 @@ async def test_late_answer_ends_the_shorter_deadline(open_workspace: Open) -> No
 
 
 async def test_a_server_that_never_initializes_is_not_clean(tmp_path: Path) -> None:
-    workspace = LanguageWorkspace(tmp_path, [fake_spec("--never-initialize")], HASTY)
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--never-initialize")], NEVER)
     assert await workspace.change(a_txt="BAD") == NO_ANSWER
     await workspace.diagnostics.close()
 
 
 async def test_answer_about_the_old_text_is_not_fresh(open_workspace: Open) -> None:
-    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["stale"]]), timing=HASTY)
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["stale"]]), timing=NEVER)
     assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
 
 
@@ -146,7 +147,7 @@ async def test_the_fresh_answer_is_found_among_others(open_workspace: Open, step
 
 async def test_late_answer_is_not_attributed_to_a_later_change(open_workspace: Open) -> None:
     plan = [["fresh"], ["hold"], ["release"]]
-    workspace = await open_workspace(fake_spec(plan=plan), timing=HASTY)
+    workspace = await open_workspace(fake_spec(plan=plan), timing=NEVER)
     assert (await workspace.change(a_txt="BAD first")).verdict == "no_fresh_answer"
     assert (await workspace.change(a_txt="fine again")).verdict == "no_fresh_answer"
 
@@ -161,7 +162,7 @@ async def test_problems_of_an_unanswered_change_come_with_the_next(open_workspac
 
 
 async def test_a_wrong_version_is_never_an_answer(open_workspace: Open) -> None:
-    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["future"]]), timing=HASTY)
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["future"]]), timing=NEVER)
     assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
 
 

@@ -261,7 +261,8 @@ async def test_late_problem_elsewhere_is_reported_after_a_later_change(
 
 async def test_problem_of_another_change_is_attributed_to_it(open_workspace: Open) -> None:
     plan = [["fresh"], ["hold"], ["fresh", "release"]]
-    workspace = await open_workspace(fake_spec(plan=plan), timing=SOON)
+    # The other change waits first, for a share of this, for the answer about the slow one.
+    workspace = await open_workspace(fake_spec(plan=plan), timing=dataclasses.replace(SOON, answer_s=4.0))
     a, b = workspace.path("a.txt"), workspace.path("b.txt")
     run = await workspace.diagnostics.begin([a])
     workspace.write({a: "SLOW"})

@@ -7,9 +7,9 @@ import pytest
 from daemon.model.events import Notice
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.state.notes import JOB_ENDED
-from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
-from tests.support.fakes.models import Call
+from tests.support.fakes.models import Call, Hold
 
 
 async def test_ended_job_is_reported_to_user_and_model(
@@ -30,26 +30,35 @@ async def test_ended_job_is_reported_to_user_and_model(
         assert "the background job job_1 ended with exit code 3" in told
 
 
-LASTING = Call("bash", {"command": "exec sleep 300", "background": True})
+LASTING = Call("bash", {"command": "echo begun; exec sleep 300", "background": True})
+
+
+async def begun(bench: Bench) -> None:
+    """Wait until the job's command runs: what is stopped before it does is not asked to end, but waited for."""
+    await until(lambda: "begun" in bench.text("tool_output"), "the command")
 
 
 async def test_job_stopped_by_the_user_is_noted_for_the_model(tmp_path: Path) -> None:
     async with daemon(tmp_path, LASTING, "Started.", "Seen.", command_line=ALLOW_ALL) as bench:
         session = bench.session()
         await session.prompt("start it")
+        await begun(bench)
         await session.commands.stop_job("job_1", "VS Code")
         await session.prompt("and now?")
-        assert "the background job job_1 was stopped by VS Code: exec sleep 300" in str(
-            bench.models.requests[-1]
-        )
+        stopped = "the background job job_1 was stopped by VS Code: echo begun; exec sleep 300"
+        assert stopped in str(bench.models.requests[-1])
         assert session.state.jobs == {}
 
 
 async def test_job_stopped_by_the_model_is_not_noted(tmp_path: Path) -> None:
     kill = Call("job", {"operation": "kill", "job_id": "job_1"})
-    async with daemon(tmp_path, LASTING, kill, "Gone.", "Yes.", command_line=ALLOW_ALL) as bench:
+    hold = Hold()
+    async with daemon(tmp_path, LASTING, [hold, kill], "Gone.", "Yes.", command_line=ALLOW_ALL) as bench:
         session = bench.session()
-        await session.prompt("start and stop it")
+        turn = prompted(session, "start and stop it")
+        await begun(bench)
+        hold.go.set()
+        await finish(turn)
         await session.prompt("and now?")
         assert "the background job" not in str(bench.models.requests[-1].messages[-1])
         assert session.state.jobs == {}
@@ -61,6 +70,7 @@ async def test_job_lost_in_a_restart_is_noted(tmp_path: Path, snapshot: bool) ->
         session_id = bench.session().session_id
         session = await bench.opened(session_id)
         await session.prompt("start it")
+        await begun(bench)
     if not snapshot:
         (tmp_path / "workspace" / ".trace" / session_id / "meta.json").unlink()
     async with daemon(tmp_path, "Then I start it again.", command_line=ALLOW_ALL) as bench:

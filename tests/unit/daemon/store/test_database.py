@@ -277,6 +277,8 @@ async def test_a_server_that_hangs_keeps_no_daemon_from_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daemon.store.sql.replica._SILENT_S", 1)
+    monkeypatch.setattr("daemon.store.sql.replica._END_S", 1.0)
+    monkeypatch.setattr("daemon.store.sql.replica._LONGEST_WAIT_S", 0.5)
     monkeypatch.setattr("daemon.store.sql.connections._CONNECT_S", 2)
     server = Postgres()
     try:
@@ -403,7 +405,11 @@ def test_reading_makes_no_tables(tmp_path: Path) -> None:
         open_database(_empty_database(tmp_path), filled=True)
 
 
-async def test_a_refused_session_keeps_no_other_from_being_copied(tmp_path: Path) -> None:
+async def test_a_refused_session_keeps_no_other_from_being_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.store.sql.replica._EVERY_S", 0.05)
+    monkeypatch.setattr("daemon.store.sql.replica._LONGEST_WAIT_S", 0.1)
     url = f"sqlite:///{tmp_path / 'traces.db'}"
     database = SqlTraceStore.open(url)
     with database.engine.begin() as connection:

@@ -20,7 +20,7 @@ from playwright.async_api import expect
 from daemon.store.sql.store import SqlTraceStore
 from tests.e2e.vscode.accessibility import findings
 from tests.support.drivers.command_line import CommandLine
-from tests.support.drivers.postgres import Postgres, database_for
+from tests.support.drivers.postgres import Postgres, database_for, give_back
 from tests.support.drivers.team import ANN, BOB, SECRET, team, tell
 from tests.support.drivers.trace_page import browser_page, pictures
 
@@ -34,6 +34,7 @@ def store(tmp_path: Path) -> Iterator[SqlTraceStore]:
     tell(found, BOB, "bob", SECRET)
     yield found
     found.close()
+    give_back(tmp_path)
 
 
 def test_server_and_tokens_on_the_command_line(

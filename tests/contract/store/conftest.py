@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.store.trace_store import TraceStore
+from tests.support.drivers.postgres import give_back
 from tests.support.scenarios.stores import BACKENDS, trace
 
 
@@ -20,15 +21,19 @@ def backend(request: pytest.FixtureRequest) -> str:
 def open_store(backend: str, tmp_path: Path) -> Iterator[Callable[[str], TraceStore]]:
     """Opens the store of the given name; twice the same name is twice the same folder."""
     stores: list[TraceStore] = []
+    folders: set[Path] = set()
 
     def make(name: str = "store") -> TraceStore:
         (tmp_path / name).mkdir(exist_ok=True)
+        folders.add(tmp_path / name)
         stores.append(BACKENDS[backend](tmp_path / name))
         return stores[-1]
 
     yield make
     for store in stores:
         store.close()
+    for folder in folders:
+        give_back(folder)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from daemon.model.events import MessageAdded, Notice, SessionCreated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.trace_store import StoreError, TraceStore, UnknownTraceError
+from tests.support.drivers.postgres import give_back
 from tests.support.examples import examples
 from tests.support.scenarios.stores import BACKENDS, DURABLE, ID, NOW, TEARS, added, message, started, trace
 
@@ -146,6 +147,8 @@ def test_any_text_survives(backend: str, texts: list[str], after: int) -> None:
         assert kept == texts[(after + 1) // 2 :]
         assert [m.text() for m in again.messages(ID)] == texts
         assert again.last_event_id(ID) == 2 * len(texts)
+        again.close()
+        give_back(Path(folder))
 
 
 def test_events_come_in_pages(store: TraceStore) -> None:

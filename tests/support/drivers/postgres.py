@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import hashlib
+import itertools
 import os
 import pwd
 import shutil
@@ -137,6 +137,31 @@ def shared() -> Postgres:
     return server
 
 
+_names = (f"t{number}" for number in itertools.count())
+_given: dict[Path, str] = {}
+_free: list[str] = []
+
+
 def database_for(folder: Path) -> str:
-    """Return the address of a database that belongs to a folder."""
-    return shared().database("t" + hashlib.sha256(os.fsencode(folder)).hexdigest()[:20])
+    """Return the address of a database that belongs to a folder: a new one, or one that was given back."""
+    if folder not in _given:
+        _given[folder] = _free.pop() if _free else next(_names)
+    return shared().database(_given[folder])
+
+
+def give_back(folder: Path) -> None:
+    """Empty the database of a folder, if it has one, for another folder: making one takes a tenth of a second.
+
+    Nobody may use it any more, and its tables must be as they were.
+    """
+    name = _given.pop(folder, None)
+    if name is None:
+        return
+    with psycopg.connect(shared().url(name), autocommit=True) as connection:
+        connection.execute("SET lock_timeout = '30s'")
+        found = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+        ).fetchall()
+        tables = sql.SQL(", ").join(sql.Identifier(table) for (table,) in found)
+        connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(tables))
+    _free.append(name)

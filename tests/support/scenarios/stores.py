@@ -5,6 +5,8 @@ A back end that is added to ``BACKENDS`` runs through the whole of ``tests/contr
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,11 +28,28 @@ from tests.support.fakes.memory_store import MemoryTraceStore
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ID = "20260101-000000-aaaaaa"
 
+
+@functools.cache
+def _empty_sqlite() -> bytes:
+    """A file with our tables and nothing in them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "traces.db")
+        SqlTraceStore.open(f"sqlite:///{path}").close()
+        return path.read_bytes()
+
+
+def _in_sqlite(folder: Path) -> TraceStore:
+    path = folder / "traces.db"
+    if not path.exists():
+        path.write_bytes(_empty_sqlite())
+    return SqlTraceStore.open(f"sqlite:///{path}")
+
+
 BACKENDS: Mapping[str, Callable[[Path], TraceStore]] = {
     "files": FileTraceStore,
     "memory": lambda _: MemoryTraceStore(),
     "postgresql": lambda folder: SqlTraceStore.open(database_for(folder)),
-    "sqlite": lambda folder: SqlTraceStore.open(f"sqlite:///{folder / 'traces.db'}"),
+    "sqlite": _in_sqlite,
 }
 """Makes an empty store over a folder that is there and empty, or opens what a store of its kind left in it."""
 DURABLE = ("files", "postgresql", "sqlite")

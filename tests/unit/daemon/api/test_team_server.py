@@ -24,7 +24,7 @@ from daemon.store.sql.schema import metadata
 from daemon.store.sql.store import SqlTraceStore
 from daemon.store.sql.tokens import grant_of, grants, issue, revoke
 from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
-from tests.support.drivers.postgres import Postgres, database_for
+from tests.support.drivers.postgres import Postgres, database_for, give_back
 from tests.support.drivers.team import ANN, BOB, SECRET, team, tell
 from tests.support.drivers.trace_api import get, raw, upgrade
 from tests.support.drivers.waiting import until
@@ -52,6 +52,7 @@ def store(tmp_path: Path) -> Iterator[SqlTraceStore]:
     tell(found, BOB, "bob", SECRET)
     yield found
     found.close()
+    give_back(tmp_path)
 
 
 def all_routes(router: Any) -> Iterator[BaseRoute]:

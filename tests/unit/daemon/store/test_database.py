@@ -41,7 +41,7 @@ from daemon.store.sql.stats import sums
 from daemon.store.sql.store import SqlTraceStore
 from daemon.store.sql.tokens import grants, issue
 from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
-from tests.support.drivers.postgres import Postgres, database_for, shared
+from tests.support.drivers.postgres import Postgres, database_for, give_back, shared
 from tests.support.drivers.team import tell
 from tests.support.drivers.waiting import until
 from tests.support.scenarios.stores import ID, NOW, added, branch_trace, file_changed, message, started, trace
@@ -55,10 +55,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[SqlTraceStore]:
+def store(url: str, tmp_path: Path) -> Iterator[SqlTraceStore]:
     found = SqlTraceStore.open(url, owner="ann")
     yield found
     found.close()
+    give_back(tmp_path)
 
 
 # -- the database --
@@ -137,10 +138,14 @@ def _empty_database(folder: Path) -> str:
 
 
 def test_database_of_a_newer_version_is_not_touched(store: SqlTraceStore, url: str) -> None:
+    change = sa.text("UPDATE alembic_version SET version_num = :version")
     with store.engine.begin() as connection:
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+        ours = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+        connection.execute(change, {"version": "9999"})
     with pytest.raises(StoreError, match="newer version"):
         open_database(url)
+    with store.engine.begin() as connection:
+        connection.execute(change, {"version": ours})
 
 
 def test_database_of_another_program_is_not_touched(tmp_path: Path) -> None:

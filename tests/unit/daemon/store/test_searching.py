@@ -15,6 +15,7 @@ from daemon.store.searching import Found
 from daemon.store.sql import search as sql_search
 from daemon.store.sql.store import SqlTraceStore
 from daemon.store.trace_store import TraceStore
+from tests.support.drivers.postgres import give_back
 from tests.support.scenarios.stores import (
     BACKENDS,
     DURABLE,
@@ -35,6 +36,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TraceStore
     found = BACKENDS[request.param](tmp_path)
     yield found
     found.close()
+    give_back(tmp_path)
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -9,20 +12,34 @@ from typing import Any
 
 import pytest
 
+from tests.support.drivers import replayer
+
 SCRIPT = Path(__file__).resolve().parents[1] / "replay.py"
 
 
+def lines_of(*lines: object) -> bytes:
+    return "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines).encode()
+
+
 def replay(cwd: Path, *lines: object) -> list[dict[str, Any]]:
-    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + "\n"
+    """Return the answers of the program."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT)],
-        input=text.encode(),
+        input=lines_of(*lines),
         capture_output=True,
         cwd=cwd,
         timeout=60,
         check=True,
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def answered(cwd: Path, *lines: object) -> list[dict[str, Any]]:
+    """Return the same answers without a process of their own."""
+    answers = io.BytesIO()
+    with contextlib.chdir(cwd):
+        asyncio.run(replayer._serve(io.BytesIO(lines_of(*lines)), answers))
+    return [json.loads(line) for line in answers.getvalue().splitlines()]
 
 
 def edit(path: object, old: str, new: str, **more: object) -> dict[str, object]:
@@ -84,11 +101,11 @@ def test_replay_touches_nothing_outside_the_root(root: Path, tmp_path: Path) -> 
         write(root, "x"),
     ]
     before = tree(tmp_path)
-    (answer,) = replay(tmp_path, {"root": str(root), "calls": calls})
+    (answer,) = answered(tmp_path, {"root": str(root), "calls": calls})
     assert [result["ok"] for result in answer["results"]] == [False] * len(calls)
     assert all(result["message"] for result in answer["results"])
     assert tree(tmp_path) == before
-    (answer,) = replay(tmp_path, {"root": str(root), "calls": [edit("inner.py", "x = 1", "x = 2")]})
+    (answer,) = answered(tmp_path, {"root": str(root), "calls": [edit("inner.py", "x = 1", "x = 2")]})
     assert answer["results"][0]["ok"]
     assert (root / "inner.py").is_symlink()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["outside", "root"]
@@ -120,7 +137,7 @@ def test_invalid_lines_and_calls_get_error_answers(root: Path, tmp_path: Path) -
 
 def test_other_agents_names_of_the_arguments_are_understood(root: Path, tmp_path: Path) -> None:
     call = {"tool": "edit", "args": {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"}}
-    (answer,) = replay(tmp_path, {"root": str(root), "calls": [call]})
+    (answer,) = answered(tmp_path, {"root": str(root), "calls": [call]})
     assert answer["results"][0]["ok"]
 
 
@@ -134,7 +151,7 @@ def test_patches_stay_inside_the_root(root: Path, tmp_path: Path) -> None:
         envelope("*** Update File: a.py\n*** Move to: ../y.txt\n@@\n-x = 1\n+x = 2"),
         envelope("*** Update File: a.py\n@@\n-x = 1\n+x = 2"),
     ]
-    (answer,) = replay(tmp_path, {"root": str(root), "calls": calls})
+    (answer,) = answered(tmp_path, {"root": str(root), "calls": calls})
     assert [result["ok"] for result in answer["results"]] == [False, False, False, True]
     assert tree(tmp_path) == {"root/a.py": b"x = 2\r\ny = 2\r\n"}
 
@@ -164,14 +181,14 @@ def test_commands_run_under_the_rules_of_the_line(root: Path, tmp_path: Path) ->
 
 def test_replay_without_config_asks_and_lines_are_independent(root: Path, tmp_path: Path) -> None:
     line = {"root": str(root), "calls": [bash("touch made")]}
-    answers = replay(tmp_path, {**line, "config": ALLOWED}, line)
+    answers = answered(tmp_path, {**line, "config": ALLOWED}, line)
     assert [answer["results"][0]["ok"] for answer in answers] == [True, False]
     assert answers[1]["results"][0]["asked"]
 
 
 def test_mode_of_the_line_applies(root: Path, tmp_path: Path) -> None:
     line = {"root": str(root), "calls": [bash("touch made")]}
-    planned, trusted, unknown = replay(
+    planned, trusted, unknown = answered(
         tmp_path,
         {**line, "config": ALLOWED, "mode": "plan"},
         {**line, "mode": "auto", "trusted": True},
@@ -200,6 +217,6 @@ def test_commands_see_the_home_of_the_line_but_no_keys(
     "wrong", [{"config": []}, {"mode": "yolo"}, {"home": "relative"}, {"trusted": "yes"}], ids=str
 )
 def test_invalid_option_gets_an_error_answer(root: Path, tmp_path: Path, wrong: dict[str, object]) -> None:
-    (answer,) = replay(tmp_path, {"root": str(root), "calls": [bash("ls")], **wrong})
+    (answer,) = answered(tmp_path, {"root": str(root), "calls": [bash("ls")], **wrong})
     assert answer["results"] == []
     assert next(iter(wrong)) in answer["error"]

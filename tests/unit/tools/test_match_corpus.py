@@ -14,9 +14,10 @@ import pytest
 from tests.evals.corpus.build import GROUPS, build
 from tests.evals.corpus.judge import Verdict, judge, table
 from tests.evals.corpus.sources import installed
+from tests.support.examples import in_full
 
 SEED = 14
-SIZE = 900
+SIZE = in_full(900, 300)
 
 
 @pytest.fixture(scope="module")

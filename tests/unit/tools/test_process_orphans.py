@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
 from tools.process import programs as process
 from tools.process import supervised_process
 from tools.process.process_tree import MARK, ProcessTree, members_now
@@ -172,7 +173,7 @@ def test_warden_reports_a_command_before_running_it(tmp_path: Path) -> None:
     # It kills its parent, which is this warden, in its very first instruction.
     argv = ["bash", "-c", "kill -9 $PPID"]
     request = {"argv": argv, "cwd": str(tmp_path), "env": dict(os.environ), "grace": 0.2}
-    for _ in range(20):
+    for _ in range(in_full(20, 8)):
         pid = os.fork()
         if pid == 0:
             try:

@@ -22,7 +22,7 @@ from tests.support.scenarios.trees import fingerprint, kept_files, not_ignored, 
 _REPOSITORY = Path(__file__).parents[5]
 _CALLS = 1_500
 """Audited calls (files opened, folders made and removed, programs started) of the child, about."""
-_MANY = in_full(20_000, 2_000)
+_MANY = in_full(20_000, 1_200)
 _SOME = in_full(4_000, 1_000)
 
 

@@ -479,12 +479,13 @@ async def test_functions_come_before_programs(tmp_path: Path, install: Callable[
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(
-    "body", ["raise ValueError(1)", "import os; os._exit(1)", "import time; time.sleep(300)"]
+    ("body", "timeout_s"),
+    [("raise ValueError(1)", 30), ("import os; os._exit(1)", 30), ("import time; time.sleep(300)", 2)],
 )
 async def test_failing_hook_function_does_not_stop_the_turn(
-    tmp_path: Path, install: Callable[..., None], body: str, strict: bool
+    tmp_path: Path, install: Callable[..., None], body: str, timeout_s: int, strict: bool
 ) -> None:
-    install(f"def f(payload):\n    {body}", "tool.execute.before", strict=strict, timeout_s=5)
+    install(f"def f(payload):\n    {body}", "tool.execute.before", strict=strict, timeout_s=timeout_s)
     async with daemon(tmp_path, ECHO, "Done.") as bench:
         session = bench.session(settings=ALLOW_ALL)
         assert (await session.prompt("run")).stop == "end_turn"

@@ -20,6 +20,7 @@ from daemon.provider.model_calls import TextDelta, ToolCallDelta, ToolCallStart
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted, results, roles
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Think
+from tools.bash import BashTool
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
 
@@ -202,6 +203,13 @@ async def test_cancel_before_any_text_leaves_no_empty_message(tmp_path: Path) ->
         assert roles(session.state.messages) == ["user", "user"]
 
 
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For commands that ignore TERM: KILL comes soon."""
+    monkeypatch.setattr(BashTool.__init__, "__defaults__", (0.3,))
+
+
+@pytest.mark.usefixtures("short_grace")
 async def test_cancel_in_a_command_kills_it_with_its_children(tmp_path: Path) -> None:
     command = "trap '' TERM; sleep 300 & echo $! > child; echo started; wait"
     step = [Call("bash", {"command": command}), Call("ls", {"path": "."})]
@@ -268,6 +276,7 @@ async def test_cancel_during_an_approval_withdraws_the_request(tmp_path: Path) -
         await session.prompt("go on")
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_a_second_cancel_does_not_disturb_the_first(tmp_path: Path) -> None:
     step = [Call("bash", {"command": "trap '' TERM; echo started; sleep 300"})]
     async with daemon(tmp_path, step, "Back again.") as bench:

@@ -331,7 +331,10 @@ async def test_watchers_receive_their_events_in_order(tmp_path: Path) -> None:
     assert all(entry["session_id"] == session.session_id for entry in heard)
 
 
-async def test_slow_watcher_delays_neither_the_turn_nor_shutdown(tmp_path: Path) -> None:
+async def test_slow_watcher_delays_neither_the_turn_nor_shutdown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.hooks.session.DRAIN_S", 0.2)
     slow = program(tmp_path / "h", "slow", 'echo $$ > "$HERE/pid"; exec sleep 300')
     hooks = settings(session__start=[of(slow, timeout_s=300)], session__end=[of(slow, timeout_s=300)])
     async with daemon(tmp_path, "Hello.") as bench:
@@ -342,7 +345,8 @@ async def test_slow_watcher_delays_neither_the_turn_nor_shutdown(tmp_path: Path)
     assert not any(map(is_alive, pids(pid)))
 
 
-async def test_queue_of_a_slow_watcher_is_limited(tmp_path: Path) -> None:
+async def test_queue_of_a_slow_watcher_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.hooks.session.DRAIN_S", 0.2)
     slow = program(tmp_path / "h", "slow", "exec sleep 300")
     async with daemon(tmp_path, "Hello.") as bench:
         session = bench.session(settings=settings(permission__asked=[of(slow, timeout_s=300)]))

@@ -34,6 +34,12 @@ from tools.tool import ToolError, ToolResult
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
+@pytest.fixture(autouse=True)
+def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that crashed are started again after a tenth of the usual pauses."""
+    monkeypatch.setattr(connections, "_BACKOFF_S", (0.1, 0.2, 0.4, 0.8))
+
+
 async def quiet(progress: float, total: float | None, message: str | None) -> None:
     """Takes progress that nobody looks at."""
 

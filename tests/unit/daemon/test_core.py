@@ -13,6 +13,7 @@ from daemon.core import Daemon, memory_mb
 from daemon.model.events import SessionUpdated
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted
 from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
 from tests.support.fakes.models import Call, FakeModels, Hold
 from tests.support.fakes.tool_context import FakeDiagnostics, FakeFiles
 
@@ -35,8 +36,9 @@ async def test_sessions_of_one_instant_do_not_collide(tmp_path: Path) -> None:
         state_folder=tmp_path / "home",
         now=lambda: NOW,
     )
-    ids = [core.new_session().session_id for _ in range(200)]
-    assert len(set(ids)) == 200
+    count = in_full(600, 200)
+    ids = [core.new_session().session_id for _ in range(count)]
+    assert len(set(ids)) == count
     assert all(i.startswith("20250101-123015-") for i in ids)
     await core.close()
 

@@ -24,9 +24,8 @@ def take(path: Path) -> Callable[[], None] | None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        gone = (
-            os.fstat(descriptor).st_nlink == 0
-        )  # the file was removed between the two: another process would lock another file
+        # The file may have been removed between the two: another process would lock another file.
+        gone = os.fstat(descriptor).st_nlink == 0
     except OSError as error:
         os.close(descriptor)
         if error.errno == errno.ENOSYS:

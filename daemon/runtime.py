@@ -11,7 +11,6 @@ Light on purpose: the terminal client imports this on its way to the first reque
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import stat
@@ -19,10 +18,13 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon import lock
-from tools.localization import t
+from daemon.workspace_key import workspace_key
+from tools.files.regular_files import os_errors, write_private
+from tools.json_access import mapping
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -32,6 +34,8 @@ _PR_SET_DUMPABLE = 4
 SOCKET_PATH_LIMIT = 100
 """Bytes. The kernel's limit is 104 on macOS and 108 on Linux, the closing zero included."""
 
+_SPELLED = {"protocol_version": "protocolVersion", "started_at": "startedAt"}
+"""Keys of ``daemon.json`` that are spelled otherwise than the fields of ``Address``."""
 LOCK_WAIT_S = 0.5
 """A client that looks whether the lock is free holds it for an instant; a starting daemon waits that out."""
 _LOCK_POLL_S = 0.02
@@ -76,17 +80,12 @@ class Address:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON with the camelCase keys of ``daemon.json``; only one of ``socket`` and ``port``."""
-        raw = asdict(self)
-        raw["protocolVersion"] = raw.pop("protocol_version")
-        raw["startedAt"] = raw.pop("started_at")
-        return {key: value for key, value in raw.items() if value is not None}
+        return {_SPELLED.get(name, name): value for name, value in asdict(self).items() if value is not None}
 
     @staticmethod
     def from_json(value: object) -> Address:
         """Raises ValueError when ``value`` is not a complete address."""
-        if not isinstance(value, dict):
-            raise ValueError("not an object")
-        raw = cast("dict[str, Any]", value)
+        raw = mapping(value)
         try:
             address = Address(
                 pid=int(raw["pid"]),
@@ -137,8 +136,7 @@ class RuntimePaths:
     def for_workspace(workspace: Path, home: Path | None = None) -> RuntimePaths:
         """Return the paths for ``workspace``. Touches nothing on the disk; call ``prepare`` before writing."""
         resolved = workspace.resolve()
-        # normcase, because on Windows the same folder may have another spelling.
-        key = hashlib.sha256(os.fsencode(os.path.normcase(resolved))).hexdigest()[:16]
+        key = workspace_key(resolved)
         return RuntimePaths(resolved, state_dir(home) / "run" / key, key)
 
     @property
@@ -244,19 +242,13 @@ class RuntimePaths:
         """
         self.prepare()
         deadline = time.monotonic() + wait_s
-        try:
+        with os_errors(
+            RuntimeFolderError, noted("Cannot lock {lock_file}: {strerror}"), lock_file=self.lock_file
+        ):
             while (free := lock.take(self.lock_file)) is None:
                 if time.monotonic() >= deadline:
                     raise AlreadyRunningError(self.workspace, self.read_address())
                 time.sleep(_LOCK_POLL_S)
-        except OSError as error:
-            raise RuntimeFolderError(
-                t(
-                    "Cannot lock {lock_file}: {strerror}",
-                    lock_file=self.lock_file,
-                    strerror=error.strerror or error,
-                )
-            ) from error
         try:
             self.clear()
             write_private(self.pid_file, b"%d\n" % os.getpid())
@@ -289,21 +281,13 @@ def private_folder(path: Path) -> None:
     socket of their own there, and receive our keys).
     """
     hint = t("set GOALWRIGHT_HOME to a folder that you own")
-    try:
+    words = noted("Cannot create the folder {path} ({strerror}): {hint}.")
+    with os_errors(RuntimeFolderError, words, path=path, hint=hint):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)
         # Not stat: a symlink planted in a shared folder must not be followed.
         info = path.lstat()
-    except OSError as error:
-        raise RuntimeFolderError(
-            t(
-                "Cannot create the folder {path} ({strerror}): {hint}.",
-                path=path,
-                strerror=error.strerror or error,
-                hint=hint,
-            )
-        ) from error
     if not stat.S_ISDIR(info.st_mode):
         raise RuntimeFolderError(t("{path} is not a folder: remove it, or {hint}.", path=path, hint=hint))
     if sys.platform == "win32":
@@ -319,35 +303,9 @@ def private_folder(path: Path) -> None:
             )
         )
     if info.st_mode & 0o077:
-        try:
+        words = noted("Other users can access {path}, and its permissions cannot be changed: {strerror}")
+        with os_errors(RuntimeFolderError, words, path=path):
             path.chmod(0o700)
-        except OSError as error:
-            problem = error.strerror or error
-            raise RuntimeFolderError(
-                t(
-                    "Other users can access {path}, and its permissions cannot be changed: {problem}",
-                    path=path,
-                    problem=problem,
-                )
-            ) from error
-
-
-def write_private(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write ``path`` atomically with mode 0600. ``durable``: it also survives a loss of power. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _is_private(path: Path) -> bool:

@@ -10,10 +10,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import shutil
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.bus import Bus
@@ -22,12 +19,14 @@ from daemon.loop.children import close_child
 from daemon.model.branches import root_of
 from daemon.store.files import FileTraceStore
 from daemon.store.trace_index import UnreadableTrace, last_used, unreadable_traces
-from daemon.store.trace_store import StoreError
+from daemon.store.trace_store import UNWRITABLE, StoreError
+from tools.files.regular_files import os_errors
 from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Container, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from daemon.config import Config
     from daemon.loop.forking import Fork
@@ -150,7 +149,8 @@ class TraceMaintenance:
                 )
             )
         async with self._one, self._hold(trace_id):
-            return await asyncio.to_thread(_rebuild, self._store, trace_id, rebuild)
+            await asyncio.to_thread(self._store.refuse_links, trace_id)
+            return await asyncio.to_thread(rebuild, self._store, trace_id)
 
     async def take_in(self, archive: Path, max_mb: float | None = None) -> Imported:
         """Import an archive; the trace counts as imported. Raises ArchiveError, InUseError, StoreError."""
@@ -381,29 +381,10 @@ def new_trace_id(now: datetime, taken: Container[str]) -> str:
 def _write_fork(store: FileTraceStore, fork: Fork, source: str, message: str | None) -> None:
     """Write a fork beside the sessions, and put it among them at once when it is complete. Raises StoreError."""
     from daemon.loop.forking import cut, write_fork
-    from daemon.store.pruning import STAGING
+    from daemon.store.pruning import staged
 
     events = cut(store.events(source), message)
-    staging: Path | None = None
-    try:
-        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=store.root))
-        copies = FileTraceStore(staging)
-        try:
+    with os_errors(StoreError, UNWRITABLE, path=store.root), staged(store.root) as staging:
+        with contextlib.closing(FileTraceStore(staging)) as copies:
             write_fork(copies, fork, source, events)
-        finally:
-            copies.close()
         (staging / fork.trace_id).rename(store.root / fork.trace_id)
-    except OSError as error:
-        raise StoreError(
-            t("{root} cannot be written: {strerror}.", root=store.root, strerror=error.strerror or error)
-        ) from error
-    finally:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
-
-
-def _rebuild(
-    store: FileTraceStore, trace_id: str, rebuild: Callable[[FileTraceStore, str], Rebuilt]
-) -> Rebuilt:
-    store.refuse_links(trace_id)
-    return rebuild(store, trace_id)

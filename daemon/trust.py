@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.runtime import write_private
+from tools.files.regular_files import write_private
 from tools.json_access import strings
 
 if TYPE_CHECKING:

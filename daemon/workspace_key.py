@@ -12,4 +12,5 @@ if TYPE_CHECKING:
 
 def workspace_key(workspace: Path) -> str:
     """16 hex digits; ``workspace`` is absolute and resolved."""
-    return hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+    # normcase, because on Windows the same folder may have another spelling.
+    return hashlib.sha256(os.fsencode(os.path.normcase(workspace))).hexdigest()[:16]

@@ -11,7 +11,7 @@ from daemon.api.frames import Subscription, event_entry
 from daemon.api.step_views import CUT
 from daemon.model.events import Event
 from daemon.state.projection import Projection
-from daemon.store.file_reader import event_of
+from daemon.store.migrations import event_of
 from daemon.store.trace_store import TraceStore
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tools.files.regular_files import make_folder, sha256
-from tools.localization import t
+from tools.files.regular_files import make_folder, os_errors, sha256, write_private
+from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -30,26 +31,16 @@ class Blobs:
         # A machine crash may leave a file whose content never reached the disk.
         if not path.exists() or path.stat().st_size != len(data):
             make_folder(path.parent, 0o700)
-            descriptor, name = tempfile.mkstemp(dir=path.parent)
-            with os.fdopen(descriptor, "wb") as handle:
-                handle.write(data)
-            Path(name).replace(path)
+            write_private(path, data)
         return digest
 
     def get(self, digest: str) -> bytes:
         """Return a stored content. Raises BlobError when it is missing or damaged."""
         if not _SHA256.fullmatch(digest):
             raise BlobError(t("{digest!r} is not a content hash.", digest=digest[:80]))
-        try:
+        words = noted("The stored content {digest} cannot be read ({strerror}).")
+        with os_errors(BlobError, words, digest=digest[:12]):
             data = self.path(digest).read_bytes()
-        except OSError as error:
-            raise BlobError(
-                t(
-                    "The stored content {digest} cannot be read ({strerror}).",
-                    digest=digest[:12],
-                    strerror=error.strerror or error,
-                )
-            ) from error
         if sha256(data) != digest:
             raise BlobError(t("The stored content {digest} is damaged.", digest=digest[:12]))
         return data

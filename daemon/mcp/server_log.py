@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.runtime import write_private
+from tools.files.regular_files import write_private
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import plain
 from tools.text.truncate import tail

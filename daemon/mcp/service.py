@@ -20,9 +20,9 @@ from daemon.mcp.lent import EDITOR, LentServers, specs_of
 from daemon.mcp.tokens import TokenStore
 from daemon.mcp.tool_names import server_parts, tool_names
 from daemon.outside_tools.approvals import Approvals
-from daemon.runtime import write_private
 from tools.access import MCP, MCP_SEARCH
 from tools.errors import ToolError
+from tools.files.regular_files import write_private
 from tools.json_access import mapping, strings
 from tools.localization import t
 from tools.process.background import Background

@@ -9,8 +9,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from daemon.runtime import write_private
 from tools.errors import ToolError
+from tools.files.regular_files import write_private
 from tools.json_access import mapping
 from tools.localization import t
 from tools.redaction.redactor import SECRETS

@@ -6,7 +6,7 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.runtime import write_private
+from tools.files.regular_files import write_private
 from tools.json_access import mapping
 
 if TYPE_CHECKING:

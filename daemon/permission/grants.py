@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from daemon.model.encoding import json_bytes
 from daemon.model.permissions import Grant, Rule, StoredGrant
-from daemon.runtime import write_private
 from daemon.store.trace_store import StoreError
+from tools.files.regular_files import write_private
 from tools.json_access import mapping
 from tools.localization import t
 from tools.text.validation import unreadable

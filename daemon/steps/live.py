@@ -20,8 +20,8 @@ from daemon.model.events import BranchStarted, Delta, Event, SubagentStarted
 from daemon.model.meters import Metered
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
-from daemon.store.file_writer import write_atomically
 from daemon.store.trace_store import StoreError
+from tools.files.regular_files import private_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,4 +127,5 @@ class _Dumped:
         for name, text in dumps(self._fold, now().astimezone()).items():
             for folder in folders:
                 # A link in its place is replaced, not followed.
-                write_atomically(folder / name, text.encode(errors="replace"))
+                with private_file(folder / name) as file:
+                    file.write(text.encode(errors="replace"))

@@ -18,9 +18,7 @@ import io
 import json
 import os
 import re
-import stat
 import tarfile
-import tempfile
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT, Carried
 from daemon.store.trace_store import StoreError
-from tools.files.regular_files import sha256
+from tools.files.regular_files import open_regular, private_file, sha256
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 
@@ -135,9 +133,7 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
                 trace_id=trace_id,
             )
         )
-    trace = store.trace(
-        trace_id
-    )  # UnknownTraceError, NewerFormatError: what we do not understand, we cannot vouch for
+    trace = store.trace(trace_id)  # or NewerFormatError: what we do not understand, we cannot vouch for
     if target.exists() and not replace:
         raise StoreError(
             t("{target} already exists. Choose another file, or replace it with --force.", target=target)
@@ -212,10 +208,7 @@ def _walk(folder: Path, prefix: str, left_out: list[str]) -> Iterator[tuple[str,
 
 def _read(path: Path) -> bytes:
     # A folder from a repository may change while we read it: accept no link, no device, no pipe.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, t("it is not a file"), str(path))
+    with open_regular(path) as file:
         return file.read()
 
 
@@ -266,21 +259,15 @@ def manifest_line(trace_id: str, trace_format: int, title: str) -> bytes:
 
 def write_archive(target: Path, manifest: bytes, files: Iterable[tuple[str, IO[bytes]]]) -> None:
     """Write an archive of files, by their names in the trace's folder: all of it or nothing. Raises OSError."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # 0600
-    try:
-        with (
-            os.fdopen(descriptor, "wb") as file,
-            # No name and no time, so that the same trace gives the same bytes.
-            gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
-        ):
-            _add(archive, MANIFEST, io.BytesIO(manifest))
-            for known, data in files:
-                _add(archive, TOP + known, data)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with (
+        private_file(target) as file,
+        # No name and no time, so that the same trace gives the same bytes.
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        _add(archive, MANIFEST, io.BytesIO(manifest))
+        for known, data in files:
+            _add(archive, TOP + known, data)
 
 
 def _add(archive: tarfile.TarFile, name: str, data: IO[bytes]) -> None:

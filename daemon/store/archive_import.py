@@ -19,25 +19,25 @@ import re
 import shutil
 import stat
 import tarfile
-import tempfile
 import zlib
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT
 from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifest_of, without_secrets
 from daemon.store.files import FileTraceStore
-from daemon.store.pruning import IMPORTED, MB, STAGING, remove_leftovers
+from daemon.store.pruning import IMPORTED, MB, remove_leftovers, staged
 from daemon.store.rebuild import Rebuilt, rebuild
 from daemon.store.trace_store import StoreError
+from tools.files.regular_files import os_errors
 from tools.localization import noted, t
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
+    from pathlib import Path
 
 MAX_MB = 1024.0
 """Default limit of the unpacked size."""
@@ -106,33 +106,21 @@ def import_trace(
     store.prepare()
     remove_leftovers(store.root)
     try:
-        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=store.root))
-    except OSError as error:
-        raise StoreError(
-            t("{root} cannot be written: {strerror}.", root=store.root, strerror=error.strerror or error)
-        ) from error
-    try:
-        with _opened(archive) as file:
-            unpacked = _unpack(file, staging / "trace", int(max_mb * MB))
-        trace_id = _trace_id(unpacked.manifest)
-        _refuse_existing(store, trace_id)
-        (staging / "trace").rename(staging / trace_id)
-        rebuilt, dropped = _rebuilt(FileTraceStore(staging), trace_id)
-        about = {"time": now.isoformat(), "archive": archive.name}
-        (staging / trace_id / IMPORTED).write_bytes(json_bytes(about))
-        title = FileTraceStore(staging).trace(trace_id).title
-        _refuse_existing(store, trace_id)
-        coming(trace_id)
-        (staging / trace_id).rename(store.root / trace_id)
-        return Imported(
-            trace_id,
-            title,
-            unpacked.files,
-            unpacked.size,
-            rebuilt,
-            tuple(sorted(unpacked.left_out)),
-            dropped,
-        )
+        with staged(store.root) as staging:
+            with _opened(archive) as file:
+                unpacked = _unpack(file, staging / "trace", int(max_mb * MB))
+            trace_id = _trace_id(unpacked.manifest)
+            _refuse_existing(store, trace_id)
+            (staging / "trace").rename(staging / trace_id)
+            rebuilt, dropped = _rebuilt(FileTraceStore(staging), trace_id)
+            about = {"time": now.isoformat(), "archive": archive.name}
+            (staging / trace_id / IMPORTED).write_bytes(json_bytes(about))
+            title = FileTraceStore(staging).trace(trace_id).title
+            _refuse_existing(store, trace_id)
+            coming(trace_id)
+            (staging / trace_id).rename(store.root / trace_id)
+            left_out = tuple(sorted(unpacked.left_out))
+            return Imported(trace_id, title, unpacked.files, unpacked.size, rebuilt, left_out, dropped)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ArchiveError(
             t("{archive} is damaged or not a trace archive ({error}).", archive=archive, error=error)
@@ -142,17 +130,11 @@ def import_trace(
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
         where = error.filename if isinstance(error.filename, str) else str(store.root if full else archive)
         raise StoreError(f"{where}: {error.strerror or error}. {t(_NOTHING)}") from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _opened(archive: Path) -> IO[bytes]:
-    try:
+    with os_errors(ArchiveError, noted("{archive} cannot be read: {strerror}."), archive=archive):
         descriptor = os.open(archive, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except OSError as error:
-        raise ArchiveError(
-            t("{archive} cannot be read: {strerror}.", archive=archive, strerror=error.strerror or error)
-        ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ArchiveError(t("{archive} is not a file.", archive=archive))
@@ -397,9 +379,9 @@ def text_without_secrets(read: Callable[[int], bytes]) -> Iterator[bytes]:
         held += block
         if len(held) >= PIECE + _BEHIND:
             cut = _cut(held)
-            yield _clean(held[:cut])
+            yield without_secrets(held[:cut], "text")
             held = held[cut:]
-    yield _clean(held)
+    yield without_secrets(held, "text")
 
 
 def _cut(data: bytes) -> int:
@@ -415,9 +397,3 @@ def _cut(data: bytes) -> int:
         if cut > 0:
             return cut
     return end
-
-
-def _clean(data: bytes) -> bytes:
-    text = data.decode("utf-8", "surrogateescape")
-    clean = SECRETS.text(text)
-    return data if clean is text else clean.encode("utf-8", "surrogateescape")

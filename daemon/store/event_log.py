@@ -26,7 +26,6 @@ _JUMP = 2**40
 """Largest plausible distance of an id from the last one: a larger one is damaged or forged, and would use up the
 numbers."""
 _BLOCK = 64 * 1024
-_SCANNED = 1024 * 1024
 _HEAD = 64
 """Bytes of a line that are enough for its id."""
 _TRIES = 8
@@ -126,45 +125,33 @@ class LogReader:
 
     def blocks(self, start: int = 0) -> Iterator[tuple[int, bytes, int]]:
         """Yield all lines from ``start``, which is the beginning of one, many at a time: their offset, their bytes and
-        following ones, and the number of their own bytes. Lines that are too long are left out."""
-        size = _SCANNED
+        following ones, and the number of their own bytes. A line that is too long comes alone, with no bytes."""
+        size = 4 * _BLOCK
         while start < self.end:
             block = self._read(start, min(self.end, start + size))
             whole = block.rfind(b"\n") + 1
             if whole:
                 yield start, block, whole
-                start, size = start + whole, _SCANNED
+                start, size = start + whole, 4 * _BLOCK
             elif len(block) < min(size, self.end - start):
                 return  # the file was truncated
             elif size > MAX_LINE:
-                start, size = self._newline_behind(start, self.end) + 1, _SCANNED
+                end = self._newline_behind(start, self.end)
+                yield start, b"", end - start
+                start, size = end + 1, 4 * _BLOCK
             else:
-                size *= 4
+                size = min(4 * size, MAX_LINE + 1)
 
     def forwards(self, start: int = 0) -> Iterator[LogLine]:
         """Lines from ``start``, which is the beginning of one."""
-        at, pieces, held = start, list[bytes](), 0
-        position = start
-        while position < self.end:
-            block = self._read(position, min(self.end, position + 4 * _BLOCK))
+        for offset, block, whole in self.blocks(start):
             if not block:
-                return  # the file was truncated
+                yield LogLine(offset, whole, b"")
             begin = 0
-            while (newline := block.find(b"\n", begin)) >= 0:
-                size = held + newline - begin
-                data = block[begin:newline]
-                if held:
-                    data = b"".join((*pieces, data))
-                    pieces, held = [], 0
-                yield LogLine(at, size, b"" if size > MAX_LINE else data)
-                begin, at = newline + 1, position + newline + 1
-            if begin < len(block):
-                held += len(block) - begin
-                if held > MAX_LINE:
-                    pieces = []
-                else:
-                    pieces.append(block[begin:])
-            position += len(block)
+            while (end := block.find(b"\n", begin, whole)) >= 0:
+                size = end - begin
+                yield LogLine(offset + begin, size, b"" if size > MAX_LINE else block[begin:end])
+                begin = end + 1
 
     def backwards(self) -> Iterator[LogLine]:
         """Lines from the last one to the first."""

@@ -72,7 +72,7 @@ def trace_row(meta: object) -> Row:
         "folder": _text(said.get("workspace")),
         "agent": _text(said.get("agent")),
         "status": "running" if said.get("running") is True else _text(stop),
-        "created_at": _time(said.get("created_at")),
+        "created_at": moment(said.get("created_at")),
     }
 
 
@@ -97,7 +97,7 @@ def _message(message: dict[str, Any]) -> Facts:
         "sequence": sequence,
         "goal": _text(goal) if isinstance(goal, str) else None,
         "role": _text(message.get("role")),
-        "created_at": _time(message.get("created_at")),
+        "created_at": moment(message.get("created_at")),
         "model": _text(message.get("model")) or None,
         "cost": None if usage.get("unpriced") else _money(cost),
         "duration_ms": _count(message.get("duration_ms")),
@@ -119,8 +119,13 @@ def _key(name: str) -> str:
     return f"{name[: _LONGEST_KEY // 2]}…{hashlib.sha256(name.encode()).hexdigest()}"
 
 
+def storable(text: str) -> str:
+    """Return a text of a client as it can be stored and compared: PostgreSQL refuses zeros and half characters."""
+    return whole_characters(text).replace("\0", "\ufffd")
+
+
 def _text(value: object) -> str:
-    return whole_characters(value).replace("\0", "\ufffd") if isinstance(value, str) else ""
+    return storable(value) if isinstance(value, str) else ""
 
 
 def _count(value: object) -> int:
@@ -133,14 +138,12 @@ def _money(value: object) -> float | None:
     return None
 
 
-def _time(value: object) -> datetime | None:
+def moment(value: object) -> datetime | None:
+    """Return a time in UTC, where it is one: a time of a row, or text of ISO 8601. Without a zone it is in UTC."""
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    if found is None:
-        return None
-    try:
-        return (found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone(UTC)
-    except OverflowError:  # at the ends of the calendar
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if not isinstance(found, datetime):
+            return None
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # OverflowError: at the ends of the calendar
         return None

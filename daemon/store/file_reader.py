@@ -1,244 +1,263 @@
-"""Read the files of a trace, from any source and in any format. Any thread, nothing is ever written."""
+"""Read the traces in a folder, from any source and in any format. Any thread, nothing is ever written."""
 
 from __future__ import annotations
 
+import contextlib
 import io
-import json
 import logging
+import os
 from collections import OrderedDict
-from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
-from daemon.model.events import Event
-from daemon.model.goals import GoalTree
-from daemon.model.traces import BranchTrace, Trace
+from daemon.model.branches import BRANCH_ID, child_id
 from daemon.store.event_log import LogLine, LogReader, StoredLine, fitting
+from daemon.store.file_writer import size_of
+from daemon.store.ids import TRACE_ID, folder_names, kind_of, order_of_children
 from daemon.store.message_index import IndexedMessage, MessageIndexes, in_order
-from daemon.store.trace_store import StoreError, UnknownTraceError
-from tools.files.regular_files import open_regular, read_regular
-from tools.localization import t
+from daemon.store.migrations import DAMAGE, FORMATS, Formats
+from daemon.store.trace_store import StoreError, UnknownTraceError, first
+from tools.files.regular_files import open_regular, os_errors, read_regular
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
+    from daemon.model.events import Event
+    from daemon.model.goals import GoalTree
     from daemon.model.messages import Message, Role
-    from daemon.store.migrations import Formats, Kind, Record
+    from daemon.model.traces import Trace
 
 log = logging.getLogger(__name__)
 
 LOG = "events.jsonl"
-_LISTED = 1000
-"""Traces whose metadata is remembered, so that a filtered list does not read it all each time."""
+_REMEMBERED = 1000
+"""Traces of which something is remembered, so that a list does not read it all each time."""
+_UNREADABLE = noted("The session's log cannot be read: {strerror}.")
 
-Stamp = tuple[int, int, int]
-
-
-@cache
-def _events() -> TypeAdapter[Event]:
-    # Created on first use, because it takes a tenth of the daemon's start.
-    return TypeAdapter(Event)
+T = TypeVar("T")
 
 
-def event_of(line: bytes) -> Event:
-    """Return the event in a line of the current format. Raises ValueError."""
-    return _events().validate_json(line)
+class Remembered(Generic[T]):
+    """Values made from the files that were used last, each until its file changes. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: OrderedDict[Path, tuple[object, T]] = OrderedDict()
+
+    def get(self, path: Path, stamp: object, make: Callable[[], T]) -> T:
+        """Return the value for a file with this ``stamp``, made anew where it had another one."""
+        with self._lock:
+            known = self._known.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        made = make()
+        with self._lock:
+            self._known[path] = stamp, made
+            self._known.move_to_end(path)
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return made
 
 
 class FileReader:
-    """Reads traces; caches the offsets of messages, and the metadata of lists."""
+    """The part of a store of files that only reads; caches the offsets of messages, and the metadata of lists."""
 
-    def __init__(self, formats: Formats) -> None:
-        self._formats = formats
+    def __init__(self, root: Path, formats: Formats = FORMATS, also: Path | None = None) -> None:
+        """``root``: the folder of new traces. ``also``: another folder with traces, from when ``root`` was a different
+        one."""
+        self.root = root
+        self.formats = formats
+        self._also = also
         self._indexes = MessageIndexes()
-        self._lock = Lock()
-        self._traces: OrderedDict[Path, tuple[Stamp, Trace]] = OrderedDict()
+        self._traces = Remembered["Trace"]()
 
-    def forget(self, trace_id: str) -> None:
-        """Let go of what a deleted or closed trace has; it is read again when needed."""
-        self._indexes.forget(trace_id)
+    # -- folders --
+
+    def trace_ids(self) -> list[str]:
+        """Return all ids, newest first."""
+        names: set[str] = set()
+        for root in filter(None, (self.root, self._also)):
+            if not root.is_symlink():
+                with contextlib.suppress(OSError):
+                    names |= {entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False)}
+        return sorted((name for name in names if TRACE_ID.fullmatch(name)), reverse=True)
+
+    def children(self, trace_id: str) -> list[str]:
+        folder = self._folder(trace_id)
+        found: list[str] = []
+        for kind in ("branches", "agents"):
+            if (folder / kind).is_symlink() or not (folder / kind).is_dir():
+                continue
+            names = [e.name for e in os.scandir(folder / kind) if e.is_dir(follow_symlinks=False)]
+            # Skip names with a dot, which belong to a child's child.
+            good = [name for name in names if BRANCH_ID.fullmatch(name) and "." not in name]
+            found += [child_id(trace_id, name) for name in good if kind_of(name) == kind]
+        return sorted(found, key=order_of_children)
+
+    def size(self, trace_id: str) -> int:
+        return size_of(self._folder(trace_id))
+
+    def folder(self, trace_id: str) -> Path:
+        """Return where a session is kept, there or not; a child in the folder of its parent. Raises
+        UnknownTraceError."""
+        names = folder_names(trace_id)
+        also = self._also
+        if also is None or os.path.lexists(self.root / names[0]) or not (also / names[0]).is_dir():
+            also = self.root
+        return also.joinpath(*names)
+
+    def _folder(self, trace_id: str) -> Path:
+        folder = self.folder(trace_id)
+        if self._is_linked(folder) or not folder.is_dir():
+            raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id))
+        return folder
+
+    def _is_linked(self, folder: Path) -> bool:
+        """Return whether a link leads to a session's folder: then it may be anywhere."""
+        while folder not in (self.root, self._also):
+            if folder.is_symlink():
+                return True
+            folder = folder.parent
+        return folder.is_symlink()
 
     # -- snapshots --
 
-    def trace(self, folder: Path, trace_id: str) -> Trace:
-        path = folder / "meta.json"
+    def trace(self, trace_id: str) -> Trace:
+        path = self._folder(trace_id) / "meta.json"
         try:
             stamp = stamp_of(path)
-            with self._lock:
-                known = self._traces.get(path)
-            if known is not None and known[0] == stamp:
-                return known[1]
-            raw = self._record("trace", read_regular(path), trace_id)
-            found = (BranchTrace if "explore_start_id" in raw else Trace).model_validate(raw)
-            if found.trace_id != trace_id:
-                # A session's id is the name of its folder; the content of a file is untrusted.
-                raise ValueError(t("it names another session"))
+            return self._traces.get(path, stamp, lambda: self.formats.trace(read_regular(path), trace_id))
         except FileNotFoundError as error:
-            if self.last_event_id(folder) == 0:
+            if self.last_event_id(trace_id) == 0:
                 raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id)) from error
-            raise self._damaged(folder, path, error) from error
-        except (ValueError, OSError, RecursionError) as error:
-            raise self._damaged(folder, path, error) from error
-        with self._lock:
-            self._traces[path] = (stamp, found)
-            self._traces.move_to_end(path)
-            while len(self._traces) > _LISTED:
-                self._traces.popitem(last=False)
-        return found
+            raise self._damaged(trace_id, path, error) from error
+        except (OSError, *DAMAGE) as error:
+            raise self._damaged(trace_id, path, error) from error
 
-    def goal_tree(self, folder: Path, trace_id: str) -> GoalTree:
-        path = folder / "goal.json"
+    def goal_tree(self, trace_id: str) -> GoalTree:
+        path = self._folder(trace_id) / "goal.json"
         try:
-            data = read_regular(path)
-            if self._is_current(data):
-                return GoalTree.model_validate_json(data)
-            return GoalTree.model_validate(self._record("goal_tree", data, trace_id))
-        except (ValueError, OSError, RecursionError) as error:
-            raise self._damaged(folder, path, error) from error
+            return self.formats.goal_tree(read_regular(path), trace_id)
+        except (OSError, *DAMAGE) as error:
+            raise self._damaged(trace_id, path, error) from error
+
+    def snapshot(self, trace_id: str) -> tuple[bytes, bytes]:
+        """Return metadata and goals as JSON, ``{}`` for what cannot be read. Raises UnknownTraceError."""
+        folder = self._folder(trace_id)
+        found: list[bytes] = []
+        for name in ("meta.json", "goal.json"):
+            try:
+                found.append(read_regular(folder / name))
+            except OSError:
+                found.append(b"{}")
+        return found[0], found[1]
 
     # -- messages --
 
     def messages(
         self,
-        folder: Path,
         trace_id: str,
         *,
-        limit: int | None,
-        before: int | None,
-        goal_ids: frozenset[str | None] | None,
-        role: Role | None,
+        limit: int | None = None,
+        before: int | None = None,
+        goal_ids: frozenset[str | None] | None = None,
+        role: Role | None = None,
     ) -> list[Message]:
-        first_page = limit if before is None and goal_ids is None and role is None else None
-        found, skipped = self._chosen(folder, trace_id, first_page, limit, before, goal_ids, role)
-        if skipped and first_page is not None:  # the messages before these are wanted instead
-            found, _ = self._chosen(folder, trace_id, None, limit, before, goal_ids, role)
+        """Return messages, reading only their lines of the log."""
+        found: list[Message] = []
+        # For a first page the end of the log suffices, unless messages there are damaged: then earlier ones are wanted.
+        first_page = before is None and goal_ids is None and role is None
+        for newest in dict.fromkeys((limit if first_page else None, None)):
+            places = [
+                place
+                for place in self._places(trace_id, newest).values()
+                if (before is None or place.sequence < before)
+                and (goal_ids is None or place.goal_id in goal_ids)
+                and (role is None or place.role == role)
+            ]
+            places.sort(key=lambda place: (place.sequence, place.message_id), reverse=True)
+            found = first(self._read(trace_id, places), limit)
+            if len(found) in (limit, len(places)):
+                break
+        found.reverse()
         return found
 
-    def _chosen(
-        self,
-        folder: Path,
-        trace_id: str,
-        newest: int | None,
-        limit: int | None,
-        before: int | None,
-        goal_ids: frozenset[str | None] | None,
-        role: Role | None,
-    ) -> tuple[list[Message], bool]:
-        """Messages, oldest first, and whether some were left out because their lines are damaged."""
-        places = [
-            place
-            for place in self._places(folder, trace_id, newest).values()
-            if (before is None or place.sequence < before)
-            and (goal_ids is None or place.goal_id in goal_ids)
-            and (role is None or place.role == role)
-        ]
-        places.sort(key=lambda place: (place.sequence, place.message_id), reverse=True)
-        found: list[Message] = []
-        skipped = False
-        for message in self._read(folder, trace_id, places):
-            if limit is not None and len(found) >= limit:
-                break
-            if message is None:
-                skipped = True
-            else:
-                found.append(message)
-        found.reverse()
-        return found, skipped
-
-    def others(self, folder: Path, trace_id: str, known: Collection[str]) -> list[Message]:
+    def _other_messages(self, trace_id: str, known: Collection[str]) -> list[Message]:
         """Return the messages of the log but ``known`` (their ids). Raises StoreError."""
-        places = [place for name, place in self._places(folder, trace_id).items() if name not in known]
-        return [message for message in self._read(folder, trace_id, places) if message is not None]
+        return list(
+            self._read(trace_id, [at for name, at in self._places(trace_id).items() if name not in known])
+        )
 
-    def _places(self, folder: Path, trace_id: str, newest: int | None = None) -> dict[str, IndexedMessage]:
-        try:
-            if newest is not None:
-                places = self._indexes.newest(trace_id, folder / LOG, newest)
+    def _places(self, trace_id: str, newest: int | None = None) -> dict[str, IndexedMessage]:
+        path = self._folder(trace_id) / LOG
+        with os_errors(StoreError, _UNREADABLE):
+            if newest is None:
+                places = self._indexes.found(trace_id, path)
             else:
-                places = self._indexes.found(trace_id, folder / LOG)
-        except OSError as error:
-            raise StoreError(
-                t("The session's log cannot be read: {strerror}.", strerror=error.strerror or error)
-            ) from error
-        return in_order(places, lambda: self.last_event_id(folder))
+                places = self._indexes.newest(trace_id, path, newest)
+        return in_order(places, lambda: _last_id(path))
 
-    def _read(
-        self, folder: Path, trace_id: str, places: Sequence[IndexedMessage]
-    ) -> Iterator[Message | None]:
-        """Yield the message at each of these places of the log; None for a damaged one, which costs only itself."""
-        with opened(folder / LOG) as file:
+    def _read(self, trace_id: str, places: Sequence[IndexedMessage]) -> Iterator[Message]:
+        """Yield the messages at these places of the log; a damaged one costs only itself."""
+        with opened(self._folder(trace_id) / LOG) as file:
             reader = LogReader(file)
             for place in places:
-                event = self.event(reader.line(place.offset, place.size), trace_id)
-                if event is None or event.event != "message_added":
-                    log.warning("message %a of %s is damaged, and lost", place.message_id, trace_id)
-                    yield None
-                else:
+                event = self.formats.event(reader.line(place.offset, place.size).data, trace_id)
+                if event is not None and event.event == "message_added":
                     yield event.message
+                else:
+                    log.warning("message %a of %s is damaged, and lost", place.message_id, trace_id)
 
     # -- events --
 
-    def events(self, folder: Path, trace_id: str, *, after: int, limit: int | None) -> list[Event]:
-        found: list[Event] = []
-        if limit is not None and limit <= 0:
-            return found
+    def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
+        return self.formats.events(self.lines(trace_id, after=after), trace_id, limit)
 
+    def lines(self, trace_id: str, *, after: int = 0) -> Iterator[StoredLine]:
+        """Return the events with an id above ``after`` as they stand in the log. Raises UnknownTraceError."""
+        return self._lines(self._folder(trace_id) / LOG, trace_id, after)
+
+    @staticmethod
+    def _lines(path: Path, trace_id: str, after: int) -> Iterator[StoredLine]:
         def skipped(line: LogLine) -> None:
             if line.size:
                 log.warning(
                     "a line of the log of %s is damaged, %d bytes from its beginning", trace_id, line.offset
                 )
 
-        with opened(folder / LOG) as file:
+        with opened(path) as file:
             reader = LogReader(file)
-            lines = fitting(reader.forwards(reader.position_after(after)), LogLine.event_id, skipped, after)
-            for event_id, line in lines:
-                if event_id <= after:
-                    continue
-                event = self.event(line, trace_id)
-                if event is None:
-                    # An event of a newer version stays in the log, but this version cannot use it.
-                    log.warning("unknown event %d in the log of %s", event_id, trace_id)
-                    continue
-                found.append(event)
-                if len(found) == limit:
-                    break
-        return found
-
-    def lines(self, folder: Path, after: int) -> Iterator[StoredLine]:
-        """Yield the events with an id above ``after``, as they stand in the log."""
-        with opened(folder / LOG) as file:
-            reader = LogReader(file)
-            found = fitting(reader.forwards(reader.position_after(after)), LogLine.event_id, after=after)
+            found = fitting(reader.forwards(reader.position_after(after)), LogLine.event_id, skipped, after)
             for event_id, line in found:
                 if event_id > after:
                     yield StoredLine(event_id, line.data)
 
-    def last_event_id(self, folder: Path) -> int:
-        with opened(folder / LOG) as file:
-            return LogReader(file).last_id()
+    def last_event_id(self, trace_id: str) -> int:
+        return _last_id(self._folder(trace_id) / LOG)
 
-    def highest_event_id(self, folder: Path, trace_id: str) -> int:
+    def _highest_event_id(self, trace_id: str) -> int:
         """Return the highest id that any reader accepts, wherever it begins: reads the whole log. 0: there is none.
 
         It equals the last one, except in a log that was damaged in many places, or forged.
         """
-        with opened(folder / LOG) as file:
+        with opened(self._folder(trace_id) / LOG) as file:
             ids = [event_id for event_id, _ in fitting(LogReader(file).forwards(), LogLine.event_id)]
-            ids += [place.event_id for place in self._places(folder, trace_id).values()]
+            ids += [place.event_id for place in self._places(trace_id).values()]
             return max(max(ids, default=0), LogReader(file).last_id())
 
-    def damaged(self, folder: Path, trace_id: str) -> list[int]:
-        """Numbers (from 1) of the lines of the log that no reader takes notice of. Reads the whole log."""
-        with opened(folder / LOG) as file:
+    def without_effect(self, trace_id: str) -> list[int]:
+        """Return the numbers (from 1) of the lines of the log that are damaged, out of order, or of a newer version.
+
+        Reads the whole log.
+        """
+        with opened(self._folder(trace_id) / LOG) as file:
             reader = LogReader(file)
             good = {
                 line.offset
                 for _, line in fitting(reader.forwards(), LogLine.event_id)
-                if self.event(line, trace_id) is not None
+                if self.formats.event(line.data, trace_id) is not None
             }
             return [
                 number
@@ -246,28 +265,9 @@ class FileReader:
                 if line.size and line.offset not in good
             ]
 
-    def event(self, line: LogLine, trace_id: str) -> Event | None:
-        """Return the event of a line; None when it is damaged, or this version does not know it."""
-        event = self._event(line, trace_id)
-        # An event that names another session is damaged; a log that begins with one belongs to another session.
-        if event is not None and event.trace_id != trace_id and event.event != "session_created":
-            return None
-        return event
-
-    def _event(self, line: LogLine, trace_id: str) -> Event | None:
-        if self._is_current(line.data):
-            try:
-                return event_of(line.data)
-            except ValidationError:
-                pass  # json supports deeper nesting than pydantic's parser
+    def _damaged(self, trace_id: str, path: Path, error: Exception) -> StoreError:
         try:
-            return _events().validate_python(self._record("event", line.data, trace_id))
-        except (ValueError, RecursionError):
-            return None
-
-    def _damaged(self, folder: Path, path: Path, error: Exception) -> StoreError:
-        try:
-            logged = self.last_event_id(folder) > 0
+            logged = self.last_event_id(trace_id) > 0
         except StoreError:
             logged = False
         how = (
@@ -284,39 +284,25 @@ class FileReader:
                 )
             )
         return StoreError(
-            t(
-                "{path} is {how}, and there is no event log to rebuild it from.",
-                path=path,
-                how=how,
-            )
+            t("{path} is {how}, and there is no event log to rebuild it from.", path=path, how=how)
         )
-
-    # -- formats --
-
-    def _is_current(self, data: bytes) -> bool:
-        """Return whether nothing can have to be converted, so that the fast parser may read it."""
-        return self._formats.current == 1 and b'"format"' not in data
-
-    def _record(self, kind: Kind, data: bytes, trace_id: str) -> Record:
-        value: object = json.loads(data)
-        if not isinstance(value, dict):
-            raise ValueError(t("it is not a JSON object"))
-        return self._formats.read(kind, cast("Record", value), trace_id)
 
 
 def opened(log_file: Path) -> BinaryIO:
     """Open a log for reading; an empty one where there is none. Raises StoreError."""
-    try:
-        return open_regular(log_file)
-    except FileNotFoundError:
-        return io.BytesIO()
-    except OSError as error:
-        raise StoreError(
-            t("The session's log cannot be read: {strerror}.", strerror=error.strerror or error)
-        ) from error
+    with os_errors(StoreError, _UNREADABLE):
+        try:
+            return open_regular(log_file)
+        except FileNotFoundError:
+            return io.BytesIO()
 
 
-def stamp_of(path: Path) -> Stamp:
+def _last_id(log_file: Path) -> int:
+    with opened(log_file) as file:
+        return LogReader(file).last_id()
+
+
+def stamp_of(path: Path) -> tuple[int, int, int]:
     """Changes with the file. Raises OSError."""
     status = path.lstat()
     return status.st_ino, status.st_mtime_ns, status.st_size

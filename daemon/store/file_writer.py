@@ -6,12 +6,12 @@ import errno
 import os
 import secrets
 import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.store.trace_store import StoreError
-from tools.localization import t
+from daemon.store.trace_store import UNWRITABLE, StoreError
+from tools.files.regular_files import os_errors, private_file
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,35 +22,15 @@ _DELETED = ".deleted-"
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file atomically. Raises StoreError."""
-    try:
-        write_atomically(path, data)
-    except OSError as error:
-        raise StoreError(
-            t("{path} cannot be written: {strerror}.", path=path, strerror=error.strerror or error)
-        ) from error
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """A reader sees the old file or the new one, never half of it. Raises OSError."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(data)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with os_errors(StoreError, UNWRITABLE, path=path), private_file(path) as file:
+        file.write(data)
 
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder atomically for all readers, then its contents. Follows no links. Raises StoreError."""
     aside = folder.with_name(f"{_DELETED}{secrets.token_hex(4)}")
-    try:
+    with os_errors(StoreError, noted("{folder} cannot be removed: {strerror}."), folder=folder):
         folder.rename(aside)
-    except OSError as error:
-        raise StoreError(
-            t("{folder} cannot be removed: {strerror}.", folder=folder, strerror=error.strerror or error)
-        ) from error
     sweep(folder.parent)
     if aside.exists():
         raise StoreError(t("{aside} could not be removed completely. Delete it by hand.", aside=aside))
@@ -62,7 +42,7 @@ def put_aside(folder: Path, *, moved: Sequence[str], copied: Sequence[str]) -> l
     if not moved and not copied:
         return []
     kept = folder / "aside"
-    try:
+    with os_errors(StoreError, UNWRITABLE, path=kept):
         if kept.is_symlink():
             raise OSError(errno.ELOOP, t("it is a symbolic link"), str(kept))
         kept.mkdir(exist_ok=True, mode=0o700)
@@ -73,10 +53,6 @@ def put_aside(folder: Path, *, moved: Sequence[str], copied: Sequence[str]) -> l
             shutil.copyfile(folder / name, into / name, follow_symlinks=False)
         for name in moved:
             (folder / name).rename(into / Path(name).name)
-    except OSError as error:
-        raise StoreError(
-            t("{kept} cannot be written: {strerror}.", kept=kept, strerror=error.strerror or error)
-        ) from error
     return [(into / Path(name).name).relative_to(folder).as_posix() for name in (*copied, *moved)]
 
 

@@ -26,48 +26,45 @@ import threading
 from collections import deque
 from typing import IO, TYPE_CHECKING
 
-from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, root_of, session_of
+from daemon.model.branches import branch_of, is_within, root_of, session_of
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded, TurnEnded
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader, StoredLine
-from daemon.store.file_reader import FileReader
-from daemon.store.file_writer import put_aside, remove_folder, size_of, write_atomically, write_file
-from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
+from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
+from daemon.store.file_reader import LOG, FileReader
+from daemon.store.file_writer import put_aside, remove_folder, write_file
+from daemon.store.ids import MESSAGE_ID
 from daemon.store.migrations import FORMATS, Formats
 from daemon.store.trace_index import TraceIndex
-from daemon.store.trace_store import EventT, NewerFormatError, StoreError, UnknownTraceError
-from tools.files.regular_files import TRACES, make_folder, open_regular, read_regular
-from tools.localization import t
+from daemon.store.trace_store import EventT, NewerFormatError, StoreError
+from tools.files.regular_files import (
+    TRACES,
+    make_folder,
+    open_regular,
+    os_errors,
+    read_regular,
+    write_private,
+)
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
-    from daemon.model.messages import Message, Role
+    from daemon.model.messages import Message
     from daemon.model.traces import Trace
 
 log = logging.getLogger(__name__)
 
-_LOG = "events.jsonl"
+_NOT_OPENED = noted("The session's log cannot be opened: {strerror}.")
 
 
-class FileTraceStore:
+class FileTraceStore(FileReader):
     """A folder of traces. One daemon writes (it holds the workspace's lock); other processes may read."""
 
-    def __init__(
-        self,
-        root: Path,
-        formats: Formats = FORMATS,
-        also: Path | None = None,
-    ) -> None:
-        """``root``: the folder of new traces. ``also``: another folder with traces, from when ``root`` was a different
-        one."""
-        self.root = root
-        self._also = also
-        self._formats = formats
-        self._reader = FileReader(formats)
-        self._listed = TraceIndex(self._reader)
+    def __init__(self, root: Path, formats: Formats = FORMATS, also: Path | None = None) -> None:
+        super().__init__(root, formats, also)
+        self._listed = TraceIndex(self)
         self._logs: dict[str, IO[bytes]] = {}
         self._last_ids: dict[str, int] = {}
         self._highest_ids: dict[str, int] = {}
@@ -83,7 +80,11 @@ class FileTraceStore:
 
     def prepare(self) -> None:
         """Make the folder and keep git out of it. Raises StoreError when it cannot be written."""
-        try:
+        words = noted(
+            "Sessions cannot be stored in {root}: {strerror}. Make the folder writable, or remove whatever is in its "
+            "place."
+        )
+        with os_errors(StoreError, words, root=self.root):
             if self.root.is_symlink():
                 # A repository could contain this link, and make us write wherever it points.
                 raise OSError(errno.ELOOP, t("it is a symbolic link"), str(self.root))
@@ -91,18 +92,9 @@ class FileTraceStore:
             self.root.mkdir(parents=self.root.name != TRACES, exist_ok=True, mode=0o700)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
-                write_atomically(ignore, b"*\n")
+                write_private(ignore, b"*\n")
             elif not os.access(self.root, os.W_OK):
                 raise PermissionError(errno.EACCES, t("not writable"), str(self.root))
-        except OSError as error:
-            raise StoreError(
-                t(
-                    "Sessions cannot be stored in {root}: {strerror}. Make the folder writable, or remove "
-                    "whatever is in its place.",
-                    root=self.root,
-                    strerror=error.strerror or error,
-                )
-            ) from error
 
     def refuse_links(self, trace_id: str) -> None:
         """Raise StoreError when a trace that came from elsewhere would make us write through links, or into devices."""
@@ -123,29 +115,24 @@ class FileTraceStore:
         folder = self.folder(trace.trace_id)
         fresh = False
         try:
-            self.prepare()
-            if self._is_linked(folder):
-                raise OSError(errno.ELOOP, t("it is reached through a symbolic link"), str(folder))
-            if branch_of(trace.trace_id) is not None:
-                self._folder(root_of(trace.trace_id))
-            fresh = not folder.exists()
-            make_folder(folder)
-            (folder / "messages").mkdir()
-            self.save_snapshot(trace, GoalTree())
-        except (OSError, StoreError) as error:
+            with os_errors(
+                StoreError, noted("The session cannot be stored in {folder}: {strerror}."), folder=folder
+            ):
+                self.prepare()
+                if self._is_linked(folder):
+                    raise OSError(errno.ELOOP, t("it is reached through a symbolic link"), str(folder))
+                if branch_of(trace.trace_id) is not None:
+                    self._folder(root_of(trace.trace_id))
+                fresh = not folder.exists()
+                make_folder(folder)
+                (folder / "messages").mkdir()
+                self.save_snapshot(trace, GoalTree())
+        except StoreError:
             self.close(trace.trace_id)
             if fresh:
                 # Half of a session is worse than none: it would be the newest one, and contain nothing.
                 shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, StoreError):
-                raise
-            raise StoreError(
-                t(
-                    "The session cannot be stored in {folder}: {strerror}.",
-                    folder=folder,
-                    strerror=error.strerror or error,
-                )
-            ) from error
+            raise
 
     def append(self, event: EventT) -> EventT:
         """Append an event to the log. Raises StoreError when it cannot be written."""
@@ -155,7 +142,7 @@ class FileTraceStore:
         if event_id > MAX_ID:
             raise StoreError(t("This session has reached its maximum number of events. Start a new session."))
         numbered = event.model_copy(update={"event_id": event_id})
-        line = json_bytes(self._formats.write("event", numbered.stored())) + b"\n"
+        line = json_bytes(self.formats.write("event", numbered.stored())) + b"\n"
         if len(line) > MAX_LINE:
             raise StoreError(
                 t(
@@ -174,13 +161,12 @@ class FileTraceStore:
                 )
             )
         try:
-            _write_all(handle, line)
-        except OSError as error:
+            with os_errors(StoreError, noted("The session's log cannot be written: {strerror}.")):
+                _write_all(handle, line)
+        except StoreError:
             # A half-written line must not merge with the next event.
             self.close(trace_id)
-            raise StoreError(
-                t("The session's log cannot be written: {strerror}.", strerror=error.strerror or error)
-            ) from error
+            raise
         self._last_ids[trace_id] = event_id
         self._newest_line = numbered, line[:-1]
         if isinstance(numbered, MessageAdded):
@@ -192,10 +178,11 @@ class FileTraceStore:
     def line(self, event: Event) -> bytes | None:
         newest = self._newest_line
         # Lines of a later format contain its number, and that is the store's own.
-        return newest[1] if newest is not None and newest[0] is event and self._formats.current == 1 else None
+        return newest[1] if newest is not None and newest[0] is event and self.formats.current == 1 else None
 
     def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
-        """Raises StoreError when it cannot be written."""
+        """Write those of these messages again whose own record is lost or another; returns how many. Raises
+        StoreError."""
         return sum(self._write_message(trace_id, message, compare=True) for message in messages)
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
@@ -205,10 +192,10 @@ class FileTraceStore:
         with self._snapshots:
             if trace.last_event_id < self._newest.get(trace.trace_id, 0):
                 return  # one that began earlier, in a thread, finishes late
-            goals = self._goals.setdefault(trace.trace_id, GoalFile(self._formats))
+            goals = self._goals.setdefault(trace.trace_id, GoalFile(self.formats))
             write_file(folder / "goal.json", goals.encoded(tree))
             write_file(
-                folder / "meta.json", json_bytes(self._formats.write("trace", trace.stored()), indent=1)
+                folder / "meta.json", json_bytes(self.formats.write("trace", trace.stored()), indent=1)
             )
             self._newest[trace.trace_id] = trace.last_event_id
 
@@ -223,23 +210,19 @@ class FileTraceStore:
             raise  # nothing of it was changed
         except StoreError as error:
             log.warning("%s", error)
-        try:
-            torn = _cut_torn_line(folder / _LOG)
-        except OSError as error:
-            raise StoreError(
-                t("The session's log cannot be opened: {strerror}.", strerror=error.strerror or error)
-            ) from error
-        self._highest_ids[trace_id] = self._reader.highest_event_id(folder, trace_id)
+        with os_errors(StoreError, _NOT_OPENED):
+            torn = _cut_torn_line(folder / LOG)
+        self._highest_ids[trace_id] = self._highest_event_id(trace_id)
         # A kill or a full disk may have come between a message and its file.
-        for message in self._reader.others(folder, trace_id, _message_files(folder)):
+        for message in self._other_messages(trace_id, _message_files(folder)):
             self._write_message(trace_id, message)
         return torn
 
-    def without_effect(self, trace_id: str) -> list[int]:
-        return self._reader.damaged(self._folder(trace_id), trace_id)
-
     def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
-        """Move records to the folder ``aside``, under an unused name. Raises StoreError."""
+        """Move the records of all messages except ``kept`` (their ids) to the folder ``aside``, under an unused name.
+
+        ``snapshot``: with a copy of metadata and goals. Returns their new paths, for the user. Raises StoreError.
+        """
         folder = self._folder(trace_id)
         names = [f"messages/{name}.json" for name in sorted(_message_files(folder)) if name not in kept]
         copied = [name for name in ("meta.json", "goal.json") if snapshot and (folder / name).is_file()]
@@ -252,7 +235,7 @@ class FileTraceStore:
             if open_id == trace_id or open_id.startswith((f"{trace_id}:", f"{trace_id}.")):
                 self.close(open_id)
         remove_folder(folder)
-        self._reader.forget(trace_id)
+        self._indexes.forget(trace_id)
         for known in [known for known in self._highest_ids if is_within(known, trace_id)]:
             del self._highest_ids[known]
 
@@ -264,26 +247,11 @@ class FileTraceStore:
             self._last_ids.pop(key, None)
             self._goals.pop(key, None)
             self._newest.pop(key, None)
-            self._reader.forget(key)
+            self._indexes.forget(key)
             if handle is not None:
                 handle.close()
 
     # -- reading --
-
-    def trace(self, trace_id: str) -> Trace:
-        return self._reader.trace(self._folder(trace_id), trace_id)
-
-    def goal_tree(self, trace_id: str) -> GoalTree:
-        return self._reader.goal_tree(self._folder(trace_id), trace_id)
-
-    def trace_ids(self) -> list[str]:
-        """Return all ids, newest first."""
-        names: set[str] = set()
-        for root in filter(None, (self.root, self._also)):
-            if not root.is_symlink():
-                with contextlib.suppress(OSError):
-                    names |= {entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False)}
-        return sorted((name for name in names if TRACE_ID.fullmatch(name)), reverse=True)
 
     def traces(
         self, *, limit: int, before: str | None = None, matches: Callable[[Trace], bool] | None = None
@@ -295,84 +263,16 @@ class FileTraceStore:
                 break
             if before is not None and trace_id >= before:
                 continue
-            trace = self._listed.trace(self.folder(trace_id), trace_id, writing=trace_id in self._logs)
+            trace = self._listed.trace(trace_id, writing=trace_id in self._logs)
             if trace is not None and (matches is None or matches(trace)):
                 found.append(trace)
         return found
 
-    def children(self, trace_id: str) -> list[str]:
-        folder = self._folder(trace_id)
-        found: list[str] = []
-        for kind in ("branches", "agents"):
-            if (folder / kind).is_symlink() or not (folder / kind).is_dir():
-                continue
-            names = [e.name for e in os.scandir(folder / kind) if e.is_dir(follow_symlinks=False)]
-            # Skip names with a dot, which belong to a child's child.
-            good = [name for name in names if BRANCH_ID.fullmatch(name) and "." not in name]
-            found += [child_id(trace_id, name) for name in good if kind_of(name) == kind]
-        return sorted(found, key=order_of_children)
-
-    def messages(
-        self,
-        trace_id: str,
-        *,
-        limit: int | None = None,
-        before: int | None = None,
-        goal_ids: frozenset[str | None] | None = None,
-        role: Role | None = None,
-    ) -> list[Message]:
-        """Return messages, reading only their lines of the log."""
-        return self._reader.messages(
-            self._folder(trace_id), trace_id, limit=limit, before=before, goal_ids=goal_ids, role=role
-        )
-
-    def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
-        return self._reader.events(self._folder(trace_id), trace_id, after=after, limit=limit)
-
-    def lines(self, trace_id: str, *, after: int = 0) -> Iterator[StoredLine]:
-        """Yield the events with an id above ``after`` as they stand in the log. Raises UnknownTraceError."""
-        return self._reader.lines(self._folder(trace_id), after)
-
-    def snapshot(self, trace_id: str) -> tuple[bytes, bytes]:
-        """Return metadata and goals as JSON, ``{}`` for what cannot be read. Raises UnknownTraceError."""
-        folder = self._folder(trace_id)
-        found: list[bytes] = []
-        for name in ("meta.json", "goal.json"):
-            try:
-                found.append(read_regular(folder / name))
-            except OSError:
-                found.append(b"{}")
-        return found[0], found[1]
-
     def last_event_id(self, trace_id: str) -> int:
         known = self._last_ids.get(trace_id)
-        return self._reader.last_event_id(self._folder(trace_id)) if known is None else known
+        return super().last_event_id(trace_id) if known is None else known
 
-    def size(self, trace_id: str) -> int:
-        return size_of(self._folder(trace_id))
-
-    def folder(self, trace_id: str) -> Path:
-        """Return where a session is kept, there or not; a child in the folder of its parent. Raises
-        UnknownTraceError."""
-        names = folder_names(trace_id)
-        also = self._also
-        if also is None or os.path.lexists(self.root / names[0]) or not (also / names[0]).is_dir():
-            also = self.root
-        return also.joinpath(*names)
-
-    def _folder(self, trace_id: str) -> Path:
-        folder = self.folder(trace_id)
-        if self._is_linked(folder) or not folder.is_dir():
-            raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id))
-        return folder
-
-    def _is_linked(self, folder: Path) -> bool:
-        """Return whether a link leads to a session's folder: then it may be anywhere."""
-        while folder not in (self.root, self._also):
-            if folder.is_symlink():
-                return True
-            folder = folder.parent
-        return folder.is_symlink()
+    # -- internals --
 
     def _write_waiting(self, trace_id: str) -> None:
         """Write the files of messages that have none yet, from any thread."""
@@ -396,7 +296,7 @@ class FileTraceStore:
         if not own or not MESSAGE_ID.fullmatch(message.message_id):
             return False  # damage or another program may have changed its ids
         path = self._folder(trace_id) / "messages" / f"{message.message_id}.json"
-        data = json_bytes(self._formats.write("message", message.stored()), indent=1)
+        data = json_bytes(self.formats.write("message", message.stored()), indent=1)
         if compare:
             with contextlib.suppress(OSError):
                 if read_regular(path) == data:
@@ -410,16 +310,12 @@ class FileTraceStore:
     def _log(self, trace_id: str) -> IO[bytes]:
         handle = self._logs.get(trace_id)
         if handle is None:
-            path = self._folder(trace_id) / _LOG
-            try:
+            path = self._folder(trace_id) / LOG
+            with os_errors(StoreError, _NOT_OPENED):
                 _cut_torn_line(path)
                 # Continue above every id ever read, because events below a damaged id would be invisible.
                 last = max(self.last_event_id(trace_id), self._highest_ids.get(trace_id, 0))
                 handle = path.open("ab", buffering=0)
-            except OSError as error:
-                raise StoreError(
-                    t("The session's log cannot be opened: {strerror}.", strerror=error.strerror or error)
-                ) from error
             self._logs[trace_id] = handle
             self._last_ids[trace_id] = last
         return handle
@@ -462,7 +358,7 @@ class GoalFile:
     """The encoder of one trace's goals. Remembers the goals of the last tree it encoded, and nothing older."""
 
     def __init__(self, formats: Formats = FORMATS) -> None:
-        self._formats = formats
+        self.formats = formats
         self._known: dict[str, tuple[Goal, bytes]] = {}
 
     def encoded(self, tree: GoalTree) -> bytes:
@@ -472,7 +368,7 @@ class GoalFile:
             before = self._known.get(goal.id)
             known[goal.id] = before if before is not None and before[0] is goal else (goal, _goal_text(goal))
         self._known = known
-        record = self._formats.write("goal_tree", tree.model_copy(update={"goals": []}).stored())
+        record = self.formats.write("goal_tree", tree.model_copy(update={"goals": []}).stored())
         record["goals"] = record.pop("goals")  # the format, if present, comes before them
         head = json_bytes(record, indent=1)
         if not known:

@@ -6,13 +6,13 @@ available.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from typing import TYPE_CHECKING
 
 from daemon.store.files import FileTraceStore
 from daemon.store.trace_store import StoreError
+from daemon.workspace_key import workspace_key
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -56,5 +56,4 @@ def _store(root: Path, other: Path) -> FileTraceStore:
 
 
 def _elsewhere(workspace: Path, state_folder: Path) -> Path:
-    key = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:8]
-    return state_folder / "traces" / f"{workspace.name}-{key}"
+    return state_folder / "traces" / f"{workspace.name}-{workspace_key(workspace)[:8]}"

@@ -1,4 +1,4 @@
-"""Reads much of a log for the event loop: page by page, each in a thread."""
+"""Reads much of a log for the event loop, in threads."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from daemon.model.events import (
     TurnEnded,
 )
 from daemon.state.session_head import SessionHead
+from daemon.store.trace_store import all_events
 
 if TYPE_CHECKING:
     from daemon.model.goals import GoalTree
@@ -30,13 +31,7 @@ _PAGE = 500
 
 async def events_after(store: TraceStore, trace_id: str, after: int) -> list[Event]:
     """Events with an id above ``after``; of those that come meanwhile, none or some. Raises StoreError."""
-    found: list[Event] = []
-    while True:
-        page = await asyncio.to_thread(store.events, trace_id, after=after, limit=_PAGE)
-        found += page
-        if len(page) < _PAGE:
-            return found
-        after = page[-1].event_id
+    return await asyncio.to_thread(lambda: list(all_events(store.events, trace_id, after=after)))
 
 
 def newest_stored(
@@ -82,12 +77,10 @@ def _read_transcript(store: TraceStore, trace_id: str, first: int, before: int |
     last = store.last_event_id(trace_id)
     start = 0 if first == 0 else _bisected(store, trace_id, first, last)
     told = TranscriptEvent(first)
-    while events := store.events(trace_id, after=start, limit=_PAGE):
-        for event in events:
-            if before is not None and isinstance(event, MessageAdded) and event.message.sequence >= before:
-                return told
-            told.add(event)
-        start = events[-1].event_id
+    for event in all_events(store.events, trace_id, after=start):
+        if before is not None and isinstance(event, MessageAdded) and event.message.sequence >= before:
+            return told
+        told.add(event)
     told.last_id = max(told.last_id, start)
     return told
 

@@ -10,13 +10,12 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import root_of
-from daemon.runtime import write_private
-from daemon.store.trace_store import StoreError
+from daemon.store.trace_store import UNWRITABLE, StoreError
 from daemon.workspace_key import workspace_key
-from tools.localization import t
+from tools.files.regular_files import os_errors, write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
 _MOST_REPEATED = 200
@@ -34,14 +33,9 @@ class OwnSessions:
     def add(self, session_id: str) -> None:
         """Remember a session that is about to be made. Raises StoreError."""
         ids = self._read()
-        try:
+        with os_errors(StoreError, UNWRITABLE, path=self._file):
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._file.open("a", encoding="ascii") as file:
-                file.write(f"{session_id}\n")
-        except OSError as error:
-            raise StoreError(
-                t("{file} cannot be written: {strerror}.", file=self._file, strerror=error.strerror or error)
-            ) from error
+            self._append(session_id)
         ids.add(session_id)
 
     def forget(self, session_id: str) -> None:
@@ -49,13 +43,8 @@ class OwnSessions:
         ids = self._read()
         if session_id not in ids:
             return
-        left = [known for known in self._listed() if known != session_id]
-        try:
-            write_private(self._file, "".join(f"{known}\n" for known in left).encode("ascii"))
-        except OSError as error:
-            raise StoreError(
-                t("{file} cannot be written: {strerror}.", file=self._file, strerror=error.strerror or error)
-            ) from error
+        with os_errors(StoreError, UNWRITABLE, path=self._file):
+            self._rewrite(known for known in self.by_use() if known != session_id)
         ids.discard(session_id)
 
     def use(self, session_id: str) -> None:
@@ -66,19 +55,15 @@ class OwnSessions:
         listed = self._listed()
         if session_id not in self._read() or listed[-1:] == [session_id]:
             return
-        listed.append(session_id)
         with contextlib.suppress(OSError):
-            if len(listed) > 2 * len(self._read()) + _MOST_REPEATED:
-                write_private(
-                    self._file, "".join(f"{one}\n" for one in _last_of_each(listed)).encode("ascii")
-                )
+            if len(listed) >= 2 * len(self._read()) + _MOST_REPEATED:
+                self._rewrite([session_id, *self.by_use()])
             else:
-                with self._file.open("a", encoding="ascii") as file:
-                    file.write(f"{session_id}\n")
+                self._append(session_id)
 
     def by_use(self) -> list[str]:
         """Return all ids, the one used last first."""
-        return _last_of_each(self._listed())[::-1]
+        return list(dict.fromkeys(reversed(self._listed())))
 
     def all(self) -> frozenset[str]:
         """Return the current ids: for another thread, which must not reread the list concurrently."""
@@ -98,6 +83,10 @@ class OwnSessions:
         except (OSError, UnicodeDecodeError):
             return []
 
+    def _append(self, session_id: str) -> None:
+        with self._file.open("a", encoding="ascii") as file:
+            file.write(f"{session_id}\n")
 
-def _last_of_each(ids: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(reversed(ids)))[::-1]
+    def _rewrite(self, by_use: Iterable[str]) -> None:
+        ids = reversed(dict.fromkeys(by_use))
+        write_private(self._file, "".join(f"{known}\n" for known in ids).encode("ascii"))

@@ -16,18 +16,21 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass, replace
+import tempfile
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from daemon.store.facts import moment
 from daemon.store.ids import TRACE_ID
-from daemon.store.trace_store import StoreError
+from daemon.store.trace_store import UNWRITABLE, StoreError
+from tools.files.regular_files import os_errors, read_regular
 from tools.json_access import mapping
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Sequence
 
     from daemon.store.files import FileTraceStore
 
@@ -40,7 +43,6 @@ _HALF = re.compile(r"goal\.json|\.(?:goal|meta)\.json\..*")
 """Files of a trace's folder that exist before its metadata."""
 IMPORTED = "imported.json"
 """In the folder of a trace that came by an archive: when, and as which file."""
-_MAX_META = 64 * MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,17 @@ def stored_traces(
 ) -> list[StoredTrace]:
     """Return all traces of a store. ``own``: ids of those started here. Blocking: reads the metadata of each, and with
     ``sizes`` visits every file."""
-    return list(_stored(store, own, now, sizes))
+    found: list[StoredTrace] = []
+    for trace_id in store.trace_ids():
+        with contextlib.suppress(StoreError, OSError):  # deleted meanwhile, or not the name of a trace
+            folder = store.folder(trace_id)
+            if folder.is_symlink() or not holds_trace(folder):
+                continue  # it is not ours
+            meta = _meta(folder / "meta.json")
+            size = store.size(trace_id) if sizes else 0
+            title = str(meta.get("title", ""))
+            found.append(StoredTrace(trace_id, _used(folder, meta, now), size, trace_id in own, title))
+    return found
 
 
 def traces_to_prune(
@@ -120,10 +132,10 @@ def traces_to_prune(
     """Return those that are to go, oldest first. Pure. ``in_use``: whether a trace is open or at work."""
     own = [one for one in stored if one.own]
     foreign = [one for one in stored if not one.own]
-    may_go = {id(group): _may_go(group, limits, in_use) for group in (own, foreign)}
+    own_may_go, foreign_may_go = (_may_go(group, limits, in_use) for group in (own, foreign))
     found: dict[str, PruneCandidate] = {}
     only_newest = limits.keep_days is None and limits.max_mb is None and limits.keep is not None
-    for one in (*may_go[id(own)], *may_go[id(foreign)]):
+    for one in (*own_may_go, *foreign_may_go):
         # Compare differences, so that an absurd date does not overflow.
         if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
             found[one.trace_id] = PruneCandidate(
@@ -135,9 +147,9 @@ def traces_to_prune(
                 one, t("not one of the newest {keep}{came}", keep=limits.keep, came=came)
             )
     # Delete imported traces first, and then do not count them: a repository must not push out the user's own sessions.
-    for group, counted in ((foreign, stored), (own, own)):
+    for may_go, counted in ((foreign_may_go, stored), (own_may_go, own)):
         left = sum(one.size for one in counted if one.trace_id not in found)
-        for one in may_go[id(group)]:
+        for one in may_go:
             if limits.max_mb is None or left <= limits.max_mb * MB:
                 break
             if one.trace_id not in found:
@@ -170,62 +182,48 @@ def _may_go(
     return [one for one in by_use if one.trace_id not in safe and not in_use(one.trace_id)]
 
 
-def _stored(store: FileTraceStore, own: Collection[str], now: datetime, sizes: bool) -> Iterator[StoredTrace]:
-    for trace_id in store.trace_ids():
-        try:
-            folder = store.folder(trace_id)
-            if folder.is_symlink() or not holds_trace(folder):
-                continue  # it is not ours
-            meta = _meta(folder / "meta.json")
-            one = StoredTrace(
-                trace_id, _used(folder, meta, now), 0, trace_id in own, str(meta.get("title", ""))
-            )
-            yield replace(one, size=store.size(trace_id)) if sizes else one
-        except (StoreError, OSError):
-            continue  # deleted meanwhile, or not the name of a trace
-
-
 def _used(folder: Path, meta: dict[str, Any], now: datetime) -> datetime:
     """Return the time of last use, from the metadata; if it is damaged or implausible, from the file system.
 
     A time in the future comes from a wrong clock, or was forged to be the newest forever.
     """
-    told = (_time(meta.get("updated_at")), _changed(folder))
+    told = (moment(meta.get("updated_at")), _changed(folder))
     used = next((time for time in told if time is not None and time <= now), now)
     # An old session that was imported today must not be deleted tonight.
-    imported = _time(_meta(folder / IMPORTED).get("time"))
+    imported = moment(_meta(folder / IMPORTED).get("time"))
     return max(used, imported) if imported is not None and imported <= now else used
 
 
 def _changed(folder: Path) -> datetime | None:
     for path in (folder / "events.jsonl", folder / "meta.json", folder):
-        with contextlib.suppress(
-            OSError, ValueError, OverflowError
-        ):  # file systems store years that Python cannot represent
+        # File systems store years that Python cannot represent.
+        with contextlib.suppress(OSError, ValueError, OverflowError):
             return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
-    return None
-
-
-def _time(value: object) -> datetime | None:
-    with contextlib.suppress(ValueError):
-        if isinstance(value, str):
-            time = datetime.fromisoformat(value)
-            return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return None
 
 
 def _meta(path: Path) -> dict[str, Any]:
     """Return a JSON object of any version, unmodified; empty when it cannot be read."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_META:
-            value: object = json.loads(path.read_bytes())
-            return mapping(value)
+        return mapping(json.loads(read_regular(path)))
     return {}
 
 
 def holds_trace(folder: Path) -> bool:
     """Return whether a folder is a trace: without log and metadata there is nothing to show or continue."""
     return os.path.lexists(folder / "events.jsonl") or os.path.lexists(folder / "meta.json")
+
+
+@contextlib.contextmanager
+def staged(root: Path) -> Generator[Path]:
+    """Make a folder beside the traces in which one is prepared that appears at once; it goes at the end. Raises
+    StoreError."""
+    with os_errors(StoreError, UNWRITABLE, path=root):
+        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=root))
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def remove_leftovers(root: Path) -> None:

@@ -7,18 +7,22 @@ block: call them in a thread. Nothing may write the trace meanwhile.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from daemon.context.tokens import stored_calibration
 from daemon.store.replay import beginning_lost, replayed_events
-from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore
+from daemon.store.trace_store import NewerFormatError, StoreError
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemon.model.goals import GoalTree
     from daemon.model.traces import Trace
     from daemon.state.session_state import SessionState
+    from daemon.store.files import FileTraceStore
 
+T = TypeVar("T")
 _NAMED = 5
 
 
@@ -51,7 +55,7 @@ class Rebuilt:
         return any(session.failed for session in self.sessions)
 
 
-def rebuild(store: TraceStore, trace_id: str) -> Rebuilt:
+def rebuild(store: FileTraceStore, trace_id: str) -> Rebuilt:
     """Rebuild a trace and its children, each by its own log. Raises UnknownTraceError; see
     ``RebuiltSession.failed``."""
     waiting, sessions = [trace_id], list[RebuildOutcome]()
@@ -63,9 +67,11 @@ def rebuild(store: TraceStore, trace_id: str) -> Rebuilt:
     return Rebuilt(trace_id, tuple(sessions))
 
 
-def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) -> RebuildOutcome:
+def _rebuild_session(store: FileTraceStore, session_id: str, children: list[str]) -> RebuildOutcome:
     try:
-        before, tree, wrong = _derived(store, session_id)
+        wrong = list[str]()
+        before = _derived(store.trace, session_id, t("the metadata was missing or damaged"), wrong)
+        tree = _derived(store.goal_tree, session_id, t("the plan was missing or damaged"), wrong)
         state, events = replayed_events(store, session_id)
         lost = store.without_effect(session_id)
         problems = _problems(state, lost, children)
@@ -104,28 +110,20 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
         store.close(session_id)
 
 
-def _derived(store: TraceStore, session_id: str) -> tuple[Trace | None, GoalTree | None, list[str]]:
-    """Return the stored metadata and plan, and their problems. Raises NewerFormatError."""
-    wrong: list[str] = []
-    trace: Trace | None = None
-    tree: GoalTree | None = None
+def _derived(read: Callable[[str], T], session_id: str, problem: str, wrong: list[str]) -> T | None:
+    """Return a stored record; None, and a ``problem`` more in ``wrong``, when it cannot be read. Raises
+    NewerFormatError."""
     try:
-        trace = store.trace(session_id)
+        return read(session_id)
     except NewerFormatError:
         raise
     except StoreError:
-        wrong.append(t("the metadata was missing or damaged"))
-    try:
-        tree = store.goal_tree(session_id)
-    except NewerFormatError:
-        raise
-    except StoreError:
-        wrong.append(t("the plan was missing or damaged"))
-    return trace, tree, wrong
+        wrong.append(problem)
+        return None
 
 
 def _set_aside(
-    store: TraceStore,
+    store: FileTraceStore,
     session_id: str,
     state: SessionState,
     before: Trace | None,

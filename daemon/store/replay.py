@@ -14,13 +14,18 @@ from daemon.model.traces import Trace
 from daemon.plan.tree import PlanTree
 from daemon.state.session_state import SessionState
 from daemon.store.ids import MESSAGE_ID, sequence_of
-from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError, refuse_newer
+from daemon.store.trace_store import (
+    NewerFormatError,
+    StoreError,
+    TraceStore,
+    UnknownTraceError,
+    all_events,
+    refuse_newer,
+)
 from tools.localization import t
 
 log = logging.getLogger(__name__)
 
-_PAGE = 1000
-"""Events read from a log at once."""
 _RECENT = 32
 """Events at the end of a log among which the numbers of its newest messages are looked for."""
 _FROM_EVENTS = (
@@ -76,24 +81,21 @@ def replayed(store: TraceStore, trace_id: str) -> SessionState:
 
 def replayed_events(store: TraceStore, trace_id: str) -> tuple[SessionState, int]:
     """Return the same, and of how many events."""
-    # In pages, because releasing everything at once would block everything else.
-    events = store.events(trace_id, limit=_PAGE)
-    if not events:
+    first = next(iter(store.events(trace_id, limit=1)), None)
+    if first is None:
         raise StoreError(
             t(
                 "The log of session {trace_id} is missing, empty or has lost its start: it cannot be opened.",
                 trace_id=trace_id,
             )
         )
-    state = SessionState(_begun(store, trace_id, events[0]))
+    state = SessionState(_begun(store, trace_id, first))
     count = 0
-    while events:
+    for event in all_events(store.events, trace_id):
         # Ids become paths, and a log from a repository or an archive is untrusted.
-        for event in events:
-            _check_id(event.trace_id, trace_id)
-            state.apply(event)
-        count += len(events)
-        events = store.events(trace_id, after=events[-1].event_id, limit=_PAGE)
+        _check_id(event.trace_id, trace_id)
+        state.apply(event)
+        count += 1
     return state, count
 
 

@@ -7,19 +7,16 @@ must know of the unreadable ones, or it would silently continue another conversa
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from daemon.model.events import Notice, PermissionAsked, PermissionReplied, SessionCreated, SessionUpdated
 from daemon.store.event_log import LogLine, LogReader
-from daemon.store.file_reader import LOG, FileReader, Stamp, opened, stamp_of
-from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError
+from daemon.store.file_reader import LOG, FileReader, Remembered, opened, stamp_of
+from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError, all_events
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
 
     from daemon.model.traces import Trace
 
@@ -31,11 +28,8 @@ _MOST = 50
 _BEFORE_A_PROMPT = (SessionCreated, SessionUpdated, Notice, PermissionAsked, PermissionReplied)
 """Events that a session has before its first prompt counts: questions are those about files to be attached."""
 _FEW = 20
-_PAGE = 1000
 _FOLLOWED = 50_000
 """Events that are read at most to list a trace whose metadata is not up to date."""
-_REMEMBERED = 1000
-"""Traces that are remembered, so that a list does not look into all the logs each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +89,16 @@ def never_begun(store: TraceStore, trace: Trace) -> bool:
 class TraceIndex:
     """The entries of lists of traces. For any thread."""
 
-    def __init__(self, reader: FileReader) -> None:
-        self._reader = reader
-        self._lock = Lock()
-        self._known: OrderedDict[Path, tuple[tuple[Stamp, Stamp], Trace | None]] = OrderedDict()
+    def __init__(self, store: FileReader) -> None:
+        self._store = store
+        self._known = Remembered["Trace | None"]()
 
-    def trace(self, folder: Path, trace_id: str, *, writing: bool = False) -> Trace | None:
+    def trace(self, trace_id: str, *, writing: bool = False) -> Trace | None:
         """Metadata as far as a list needs it, as the log has it where its file is damaged or older. None: it is not
         to be listed. ``writing``: this process works on the session, and knows better than any file."""
         snapshot: Trace | None = None
         try:
-            snapshot = self._reader.trace(folder, trace_id)
+            snapshot = self._store.trace(trace_id)
         except (UnknownTraceError, NewerFormatError) as error:
             log.warning("left out of the list of sessions: %s", error)
             return None
@@ -113,45 +106,32 @@ class TraceIndex:
             log.warning("%s", error)
         if writing and snapshot is not None:
             return snapshot
+        folder = self._store.folder(trace_id)
         try:
-            return self._as_the_log_has_it(folder, trace_id, snapshot)
+            stamps = stamp_of(folder / "meta.json") if snapshot else None, stamp_of(folder / LOG)
+            return self._known.get(folder, stamps, lambda: self._as_the_log_has_it(trace_id, snapshot))
+        except FileNotFoundError:
+            return snapshot
         except (StoreError, OSError) as error:
             log.warning("only as its metadata has it in the list of sessions: %s", error)
             return snapshot
 
-    def _as_the_log_has_it(self, folder: Path, trace_id: str, snapshot: Trace | None) -> Trace | None:
-        try:
-            stamps = stamp_of(folder / "meta.json") if snapshot else (0, 0, 0), stamp_of(folder / LOG)
-        except FileNotFoundError:
-            return snapshot
-        with self._lock:
-            known = self._known.get(folder)
-        if known is not None and known[0] == stamps:
-            return known[1]
-        last = self._reader.last_event_id(folder)
-        found = snapshot
+    def _as_the_log_has_it(self, trace_id: str, snapshot: Trace | None) -> Trace | None:
+        last = self._store.last_event_id(trace_id)
         if snapshot is None or snapshot.last_event_id > last > 0:
-            found = self._trace_from_log(folder, trace_id, last) or snapshot
-        elif 0 < last - snapshot.last_event_id <= _FOLLOWED:
-            found = self._followed(folder, snapshot)
-        with self._lock:
-            self._known[folder] = stamps, found
-            self._known.move_to_end(folder)
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return found
+            return self._trace_from_log(trace_id, last) or snapshot
+        if 0 < last - snapshot.last_event_id <= _FOLLOWED:
+            return self._followed(snapshot)
+        return snapshot
 
-    def _followed(self, folder: Path, trace: Trace) -> Trace:
+    def _followed(self, trace: Trace) -> Trace:
         """Metadata with what happened since: a daemon that was killed wrote no snapshot of it."""
         from daemon.state.session_state import SessionState
 
         state = SessionState(trace)
-        after = trace.last_event_id
         try:
-            while events := self._reader.events(folder, trace.trace_id, after=after, limit=_PAGE):
-                for event in events:
-                    state.apply(event)
-                after = events[-1].event_id
+            for event in all_events(self._store.events, trace.trace_id, after=trace.last_event_id):
+                state.apply(event)
                 # The list does not need messages, and they would stay in memory.
                 state.messages.clear()
         except (StoreError, OSError):
@@ -162,18 +142,17 @@ class TraceIndex:
             return trace
         return state.trace.model_copy(update={"carried": trace.carried})
 
-    def _trace_from_log(self, folder: Path, trace_id: str, last: int) -> Trace | None:
+    def _trace_from_log(self, trace_id: str, last: int) -> Trace | None:
         """``last``: id of the log's last event."""
-        events = self._reader.events(folder, trace_id, limit=1, after=0)
-        first = events[0] if events else None
+        first = next(iter(self._store.events(trace_id, limit=1)), None)
         if not isinstance(first, SessionCreated) or first.trace.trace_id != trace_id:
             return None
         if last <= _FOLLOWED:
-            return self._followed(folder, first.trace.model_copy(update={"last_event_id": 0}))
+            return self._followed(first.trace.model_copy(update={"last_event_id": 0}))
         trace = first.trace
-        with opened(folder / LOG) as file:
+        with opened(self._store.folder(trace_id) / LOG) as file:
             for line in _about_the_session(LogReader(file)):
-                event = self._reader.event(line, trace_id)
+                event = self._store.formats.event(line.data, trace_id)
                 if event is not None:
                     known: dict[str, Any] = {"last_event_id": event.event_id, "updated_at": event.time}
                     if isinstance(event, SessionUpdated):

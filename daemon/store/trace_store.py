@@ -27,19 +27,25 @@ models, and nothing here mentions files. Its guarantees, besides those of the me
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from daemon.model.events import Event
 from daemon.model.traces import FORMAT, Trace
-from tools.localization import t
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from daemon.model.goals import GoalTree
     from daemon.model.messages import Message, Role
 
+T = TypeVar("T")
 EventT = TypeVar("EventT", bound=Event)
+UNWRITABLE = noted("{path} cannot be written: {strerror}.")
+"""For ``os_errors``."""
+_PAGE = 500
+"""Events read at once: releasing all of a long log at once would block everything else."""
 
 
 class StoreError(Exception):
@@ -64,6 +70,21 @@ class UnknownTraceError(StoreError):
 
 class NewerFormatError(StoreError):
     """A newer Goalwright wrote this trace: this one could only damage it."""
+
+
+def first(items: Iterable[T], limit: int | None) -> list[T]:
+    """Return the first ``limit`` items, or all. Takes one in any case, so that a generator can refuse an unknown id."""
+    return list(items) if limit is None else list(islice(items, max(1, limit)))[: max(0, limit)]
+
+
+def all_events(read: Callable[..., Sequence[Event]], trace_id: str, *, after: int = 0) -> Iterator[Event]:
+    """Yield the events with an id above ``after``, page by page. ``read``: the method ``events`` of a store.
+
+    Blocking. Raises StoreError.
+    """
+    while page := read(trace_id, after=after, limit=_PAGE):
+        yield from page
+        after = page[-1].event_id
 
 
 def with_children(store: TraceStore, ids: Iterable[str]) -> Iterator[str]:
@@ -196,21 +217,3 @@ class TraceStore(Protocol):
         A sender then need not encode it again. No store has to keep it: it only saves time.
         """
         return None
-
-    # -- damaged records, for a store that keeps files. Reads the whole trace: call it in a thread, while the session is
-    # #    not in use.
-
-    def without_effect(self, trace_id: str) -> list[int]:
-        """Numbers (from 1) of the lines of the log that are damaged, out of order, or of a newer version."""
-        return []
-
-    def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
-        """Write those of these messages again whose own record is lost or another; returns how many."""
-        return 0
-
-    def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
-        """Move the records of all messages except ``kept`` (their ids) to where nothing reads or removes them.
-
-        ``snapshot``: with a copy of metadata and goals. Returns their new paths, for the user.
-        """
-        return []

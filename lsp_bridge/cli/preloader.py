@@ -31,11 +31,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon import lock
-from daemon.runtime import Address, keep_memory_private, new_token, state_dir, write_private
+from daemon.runtime import Address, keep_memory_private, new_token, state_dir
 from daemon.safe_path import own_folders
 from daemon.version import product_version
 from lsp_bridge.cli.launch import EXIT_ALREADY_RUNNING, daemon_command, open_log
 from lsp_bridge.cli.preloaded import AT_THE_START, FORKED, HEADER, preloader_environment, preloader_paths
+from tools.files.regular_files import write_private
 from tools.localization import DEFAULT, set_language, t
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Open files and create folders safely where others may write: no links, devices or pipes, no excessive sizes."""
+"""Open, replace and create files safely where others may write: no links, devices or pipes, no excessive sizes."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 MAX_FILE = 64 * 1024 * 1024
@@ -55,6 +57,35 @@ def read_regular(path: Path, most: int = MAX_FILE, *, follow: bool = False) -> b
         return bytes(data)
 
 
+def write_private(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write ``path`` as ``private_file`` does, and make its folder where there is none. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with private_file(path, durable=durable) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def private_file(path: Path, *, durable: bool = False) -> Generator[BinaryIO]:
+    """Give a file to write that replaces ``path`` when the block ends, with mode 0600. Raises OSError.
+
+    A reader sees the old file or the new one, never half of it. ``durable``: it also survives a loss of power.
+    """
+    # The name is one that nobody can have taken: the folder may be another's, and links in it lead anywhere.
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 TRACES = ".trace"
 """The folder of a workspace that holds the records of its sessions."""
 
@@ -73,3 +104,12 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
 def sha256(data: bytes) -> str:
     """Hash of a file's content in hex."""
     return hashlib.sha256(data).hexdigest()
+
+
+@contextlib.contextmanager
+def os_errors(kind: Callable[[str], Exception], words: str, **values: object) -> Generator[None]:
+    """Raise an OSError as another error. ``words``: a text from ``noted`` with ``{strerror}`` and the ``values``."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(t(words, strerror=error.strerror or error, **values)) from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import tarfile
 import tempfile
-from itertools import islice
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from daemon.model.branches import child_id
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.store.sql.store import SqlTraceStore
-
-_LINES = 500
-"""Events of one transaction."""
 
 
 class Copied(NamedTuple):
@@ -97,9 +93,7 @@ def _put_log(store: SqlTraceStore, session_id: str, log: IO[bytes]) -> tuple[int
     """Store the events of a log; returns how many are new, and how many lines are damaged."""
     skipped: list[LogLine] = []
     found = fitting(_lines(log), LogLine.event_id, skipped.append)
-    count = 0
-    while some := [StoredLine(event_id, line.data) for event_id, line in islice(found, _LINES)]:
-        count += store.put_lines(session_id, some)
+    count = store.put_log(session_id, (StoredLine(event_id, line.data) for event_id, line in found))
     return count, len(skipped)
 
 

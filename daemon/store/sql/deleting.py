@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import sqlalchemy as sa
 
+from daemon.store.facts import moment, storable
 from daemon.store.sql.schema import messages, traces
-from daemon.store.sql.store import storable
 from daemon.store.trace_store import UnknownTraceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from daemon.store.sql.store import SqlTraceStore
 
@@ -56,7 +56,7 @@ def chosen(
         wanted = wanted.where(traces.c.id == storable(trace_id))
     with store.reading() as connection:
         return [
-            OldSession(row.id, row.title, row.owner, _time(row.used))
+            OldSession(row.id, row.title, row.owner, moment(row.used))
             for row in connection.execute(wanted.order_by(traces.c.id))
         ]
 
@@ -72,9 +72,3 @@ def delete(store: SqlTraceStore, sessions: Iterable[OldSession]) -> int:
             store.forget(one.trace_id)
             count += 1
     return count
-
-
-def _time(stored: datetime | str | None) -> datetime | None:
-    """Return a time of a row: SQLite keeps no zone, and what we store there is UTC."""
-    found = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
-    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from daemon.model.events import Delta
@@ -36,8 +36,6 @@ _END_S = 3.0
 """Time for the last events when the daemon ends; the next one copies the rest."""
 _SILENT_S = 60
 """Seconds without an answer after which the database counts as lost."""
-_LINES = 500
-"""Events of one transaction."""
 
 
 class Replica:
@@ -153,14 +151,13 @@ def copy_session(files: FileTraceStore, database: SqlTraceStore, trace_id: str) 
     """Copy what a database does not have of one session. Blocking. Raises UnknownTraceError, StoreError."""
     snapshot, last = files.snapshot(trace_id), database.copied(trace_id)
     lines = files.lines(trace_id, after=last)
-    some = list(islice(lines, _LINES))
-    if not last and not some:
+    first = next(lines, None)
+    if not last and first is None:
         return  # without events it is no session yet, and could not be copied back
     if not last or database.snapshot(trace_id) != snapshot:
         database.put_trace(trace_id, *snapshot)
-    while some:
-        database.put_lines(trace_id, some)
-        some = list(islice(lines, _LINES))
+    if first is not None:
+        database.put_log(trace_id, chain([first], lines))
 
 
 async def _passed(event: asyncio.Event, seconds: float) -> None:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from daemon.model.branches import root_of
-from daemon.store.facts import facts, fold
+from daemon.store.facts import facts, fold, storable
 from daemon.store.searching import KINDS, Found, excerpt
 from daemon.store.sql.database import POSTGRESQL
 from daemon.store.sql.schema import events, messages, texts, traces
 from daemon.store.sql.stats import root_id
-from daemon.store.sql.store import storable
 
 if TYPE_CHECKING:
     from collections.abc import Collection

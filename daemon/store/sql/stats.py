@@ -115,15 +115,6 @@ def _sums(row: Any) -> Sums:
     key, sessions, finished, calls, *tokens, cost, unpriced, model_ms = row
     given, output, cache_read, cache_write = map(int, tokens)
     return Sums(
-        str(key),
-        sessions,
-        finished,
-        calls,
-        given,
-        output,
-        cache_read,
-        cache_write,
-        float(cost),
-        unpriced,
-        int(model_ms),
-    )
+        str(key), sessions, finished, calls, given, output, cache_read, cache_write,
+        float(cost), unpriced, int(model_ms),
+    )  # fmt: skip

@@ -6,28 +6,32 @@ import contextlib
 import getpass
 import json
 import logging
-import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from pydantic import TypeAdapter
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from daemon.model.branches import branch_of, root_of
 from daemon.model.encoding import json_bytes
-from daemon.model.events import Event
 from daemon.model.goals import GoalTree
-from daemon.model.messages import whole_characters
-from daemon.model.traces import BranchTrace, Trace
 from daemon.store.event_log import StoredLine
-from daemon.store.facts import facts, fold, title_text, trace_row
+from daemon.store.facts import facts, fold, storable, title_text, trace_row
 from daemon.store.ids import folder_names, order_of_children, parent_of
-from daemon.store.migrations import FORMATS
+from daemon.store.migrations import DAMAGE, FORMATS
 from daemon.store.sql.database import POSTGRESQL, SILENT_S, cut, in_words, open_database
 from daemon.store.sql.schema import attachments, deleted, events, messages, texts, traces
-from daemon.store.trace_store import EventT, NewerFormatError, StoreError, TraceStore, UnknownTraceError
+from daemon.store.trace_store import (
+    EventT,
+    NewerFormatError,
+    StoreError,
+    TraceStore,
+    UnknownTraceError,
+    first,
+)
+from tools.json_access import mapping
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -35,12 +39,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine, Table
 
+    from daemon.model.events import Event
     from daemon.model.messages import Message, Role
+    from daemon.model.traces import Trace
     from daemon.store.facts import Row, Said
 
 log = logging.getLogger(__name__)
 
-_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 _PAGE = 500
 _LARGEST = 2**63 - 1
 
@@ -56,9 +61,6 @@ class SqlTraceStore(TraceStore):
         self.engine = engine
         self.only = None if only is None else storable(only)
         self._owner = storable(_user() if owner is None else owner)
-        self._lock = threading.RLock()
-        self._last: dict[str, int] = {}
-        """Ids of the last events of traces that were written here."""
 
     @classmethod
     def open(
@@ -96,25 +98,19 @@ class SqlTraceStore(TraceStore):
 
     def append(self, event: EventT) -> EventT:
         trace_id = event.trace_id
-        with self._lock, self.writing() as connection:
-            last = self._last.get(trace_id)
-            if last is None:
-                last = self._last_id(connection, self._known(connection, trace_id))
-            numbered = event.model_copy(update={"event_id": last + 1})
-            record = FORMATS.write("event", numbered.stored())
-            line = StoredLine(last + 1, json_bytes(record))
+        with self.writing() as connection:
+            event_id = self._last_id(connection, self._known(connection, trace_id)) + 1
+            numbered = event.model_copy(update={"event_id": event_id})
+            line = StoredLine(event_id, json_bytes(FORMATS.write("event", numbered.stored())))
             try:
                 self._put_lines(connection, trace_id, [line])
             except IntegrityError as error:
-                self._last.pop(trace_id, None)
                 raise StoreError(
                     t(
                         "Session {trace_id} was changed or deleted in the database by another program. Try again.",
                         trace_id=trace_id,
                     )
                 ) from error
-        with self._lock:
-            self._last[trace_id] = last + 1
         return numbered
 
     def put_lines(self, trace_id: str, lines: Sequence[StoredLine]) -> int:
@@ -122,7 +118,7 @@ class SqlTraceStore(TraceStore):
 
         Returns how many are new. Raises StoreError.
         """
-        with self._lock, self.writing() as connection:
+        with self.writing() as connection:
             self._known(connection, trace_id)
             there = sa.select(events.c.id).where(
                 events.c.trace == trace_id, events.c.id.in_([line.event_id for line in lines])
@@ -130,8 +126,14 @@ class SqlTraceStore(TraceStore):
             known = set(connection.scalars(there))
             new = [line for line in lines if line.event_id not in known]
             self._put_lines(connection, trace_id, new)
-            self._last.pop(trace_id, None)
         return len(new)
+
+    def put_log(self, trace_id: str, lines: Iterable[StoredLine]) -> int:
+        """Store any number of events, see ``put_lines``: many in each transaction. Raises StoreError."""
+        waiting, count = iter(lines), 0
+        while some := list(islice(waiting, _PAGE)):
+            count += self.put_lines(trace_id, some)
+        return count
 
     def put_trace(self, trace_id: str, meta: bytes, goals: bytes) -> None:
         """Store the snapshot of a trace as its files have it, in a new trace or one that is there. Raises StoreError.
@@ -162,13 +164,13 @@ class SqlTraceStore(TraceStore):
         return 0
 
     def delete(self, trace_id: str) -> None:
-        with self._lock, self.writing() as connection:
+        with self.writing() as connection:
             self._delete(connection, trace_id)
 
     def forget(self, trace_id: str) -> None:
         """Delete a main session, and have no daemon copy it again. Raises StoreError."""
         row = {"id": trace_id, "deleted_at": datetime.now(UTC)}
-        with self._lock, self.writing() as connection:
+        with self.writing() as connection:
             self._delete(connection, trace_id)
             self._upsert(connection, deleted, [row], ["id"])
 
@@ -177,29 +179,26 @@ class SqlTraceStore(TraceStore):
         # Locked first: who writes a child waits for this, and finds that there is nothing to write to.
         connection.execute(sa.select(traces.c.id).where(traces.c.id == root_of(trace_id)).with_for_update())
         connection.execute(sa.delete(traces).where(_within(traces.c.id, trace_id)))
-        self._last.clear()
 
     def close(self, trace_id: str | None = None) -> None:
-        with self._lock:
-            if trace_id is not None:
-                self._last.pop(trace_id, None)
-                return
-            self._last.clear()
-        self.engine.dispose()
+        if trace_id is None:
+            self.engine.dispose()
 
     # -- reading --
 
     def trace(self, trace_id: str) -> Trace:
-        found = _readable(_trace, self._stored(trace_id, traces.c.meta)[0], trace_id)
-        if found is None:
-            raise StoreError(t("The metadata of session {trace_id} is damaged.", trace_id=trace_id))
-        return found
+        try:
+            return FORMATS.trace(self._stored(trace_id, traces.c.meta)[0], trace_id)
+        except DAMAGE as error:
+            raise StoreError(
+                t("The metadata of session {trace_id} is damaged.", trace_id=trace_id)
+            ) from error
 
     def goal_tree(self, trace_id: str) -> GoalTree:
-        found = _readable(_goals, self._stored(trace_id, traces.c.goals)[0], trace_id)
-        if found is None:
-            raise StoreError(t("The goals of session {trace_id} are damaged.", trace_id=trace_id))
-        return found
+        try:
+            return FORMATS.goal_tree(self._stored(trace_id, traces.c.goals)[0], trace_id)
+        except DAMAGE as error:
+            raise StoreError(t("The goals of session {trace_id} are damaged.", trace_id=trace_id)) from error
 
     def traces(
         self, *, limit: int, before: str | None = None, matches: Callable[[Trace], bool] | None = None
@@ -214,10 +213,13 @@ class SqlTraceStore(TraceStore):
                 page = min(limit, _PAGE)
                 rows = connection.execute(wanted.order_by(traces.c.id.desc()).limit(page)).all()
             for trace_id, meta in rows:
-                with contextlib.suppress(NewerFormatError):
-                    trace = _readable(_trace, meta, trace_id)
-                    if trace is not None and len(found) < limit and (matches is None or matches(trace)):
-                        found.append(trace)
+                try:
+                    trace = FORMATS.trace(meta, trace_id)
+                except (NewerFormatError, *DAMAGE) as error:
+                    log.warning("%s is left out of the list of sessions: %s", trace_id, type(error).__name__)
+                    continue
+                if len(found) < limit and (matches is None or matches(trace)):
+                    found.append(trace)
             if len(rows) < page:
                 break
             before = rows[-1][0]
@@ -259,30 +261,13 @@ class SqlTraceStore(TraceStore):
             named = [goal for goal in goal_ids if goal is not None]
             of_none = messages.c.goal.is_(None) if None in goal_ids else sa.false()
             wanted = wanted.where(sa.or_(of_none, messages.c.goal.in_(named)))
-        found: list[Message] = []
-        for _, _, body in self._pages(trace_id, wanted, (messages.c.sequence, messages.c.id), limit, "<"):
-            event = self.event(body, trace_id)
-            if limit is not None and len(found) >= limit:
-                break
-            if event is not None and event.event == "message_added":
-                found.append(event.message)
-        found.reverse()
-        return found
+        rows = self._pages(trace_id, wanted, (messages.c.sequence, messages.c.id), limit, "<")
+        found = (FORMATS.event(body, trace_id) for _, _, body in rows)
+        said = (event.message for event in found if event is not None and event.event == "message_added")
+        return first(said, limit)[::-1]
 
     def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
-        found: list[Event] = []
-        for line in self.lines(trace_id, after=after, limit=limit):
-            if limit is not None and len(found) >= limit:
-                break
-            event = self.event(line.body, trace_id)
-            if event is not None:
-                found.append(event)
-        return found
-
-    @staticmethod
-    def event(body: bytes, trace_id: str) -> Event | None:
-        """Return the event that a row has; None for a damaged one, and for one of a newer version."""
-        return _readable(_event, body, trace_id)
+        return FORMATS.events(self.lines(trace_id, after=after, limit=limit), trace_id, limit)
 
     def lines(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Iterator[StoredLine]:
         """Yield events as their JSON, in order. ``limit``: about as many are wanted."""
@@ -493,11 +478,7 @@ class SqlTraceStore(TraceStore):
         sign: str,
     ) -> Iterator[Any]:
         """Yield rows, read in pages: each begins behind the last row of the one before, by ``order``."""
-        if limit is not None and limit <= 0:
-            with self.reading() as connection:
-                self._known(connection, trace_id)
-            return
-        size = _PAGE if limit is None else min(limit, _PAGE)
+        size = _PAGE if limit is None else max(1, min(limit, _PAGE))
         at: tuple[Any, ...] | None = None
         while True:
             page = wanted
@@ -519,11 +500,6 @@ def _encoded(trace: Trace, tree: GoalTree) -> tuple[bytes, bytes]:
     return json_bytes(records[0], indent=1), json_bytes(records[1], indent=1)
 
 
-def storable(text: str) -> str:
-    """Return a text of a client as it can be stored and compared: PostgreSQL refuses zeros and half characters."""
-    return whole_characters(text).replace("\0", "\ufffd")
-
-
 def _within(column: sa.ColumnElement[str], trace_id: str) -> sa.ColumnElement[bool]:
     """Return whether a trace is this one or one below it: ``t:A`` and ``t:A.s1`` are within ``t``."""
     separator = ":" if branch_of(trace_id) is None else "."
@@ -534,45 +510,10 @@ def _within(column: sa.ColumnElement[str], trace_id: str) -> sa.ColumnElement[bo
     )
 
 
-def _readable(read: Callable[[bytes, str], Any], record: bytes, trace_id: str) -> Any:
-    """Return a record, or None when it is damaged. Raises NewerFormatError."""
-    try:
-        return read(record, trace_id)
-    except (ValueError, RecursionError) as error:
-        log.warning("a record of %s is damaged: %s", trace_id, type(error).__name__)
-        return None
-
-
-def _event(record: bytes, trace_id: str) -> Event | None:
-    try:
-        return _EVENT.validate_python(FORMATS.read("event", _strict(record), trace_id))
-    except NewerFormatError:
-        return None
-
-
-def _goals(record: bytes, trace_id: str) -> GoalTree:
-    return GoalTree.model_validate(FORMATS.read("goal_tree", _strict(record), trace_id))
-
-
-def _trace(record: bytes, trace_id: str) -> Trace:
-    raw = FORMATS.read("trace", _strict(record), trace_id)
-    found = (BranchTrace if "explore_start_id" in raw else Trace).model_validate(raw)
-    if found.trace_id != trace_id:
-        raise ValueError(t("it names another session"))
-    return found
-
-
-def _strict(record: bytes) -> Row:
-    found: object = json.loads(record)
-    if not isinstance(found, dict):
-        raise ValueError(t("it is not a JSON object"))
-    return cast("Row", found)
-
-
 def _object(record: bytes) -> Row:
     """Return a record as JSON object; an empty one when it is none."""
-    with contextlib.suppress(ValueError, RecursionError):
-        return _strict(record)
+    with contextlib.suppress(*DAMAGE):
+        return mapping(json.loads(record))
     return {}
 
 

@@ -13,23 +13,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from daemon.model.encoding import json_bytes
-from daemon.model.events import Event, SessionCreated
+from daemon.model.events import SessionCreated
 from daemon.model.traces import Trace, TraceMeta, trace_status
 from daemon.runtime import RuntimePaths, state_dir
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
-from daemon.store.file_writer import write_atomically
 from daemon.store.provenance import OwnSessions
 from daemon.store.trace_index import never_begun
-from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError
+from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError, all_events
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocation
 from lsp_bridge.cli.text import shown
 from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line
 from lsp_bridge.cli.trace.stored_traces import chosen, store_of
+from tools.files.regular_files import write_private
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from daemon.context.prompt_record import PromptHistory
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from daemon.store.files import FileTraceStore
     from lsp_bridge.cli.console import Console
 
-_PAGE = 500
-"""Events that are read at once."""
 _LOOK_S = 0.2
 """How often the log is looked at."""
 _CUT = 4000
@@ -201,7 +199,7 @@ class _Following:
         size = self._log.stat().st_size if self._log.exists() else 0
         if size == self._size:
             return
-        for event in _events(self._store, self._session_id, self._last):
+        for event in all_events(self._store.events, self._session_id, after=self._last):
             self._last = event.event_id
             if self._as_json:
                 self._console.write_bytes(json_bytes(event.stored()) + b"\n")
@@ -213,19 +211,11 @@ class _Following:
         self._size = size
 
 
-def _events(store: FileTraceStore, session_id: str, after: int) -> Iterator[Event]:
-    while events := store.events(session_id, after=after, limit=_PAGE):
-        yield from events
-        if events[-1].event_id <= after:
-            return  # a forged log
-        after = events[-1].event_id
-
-
 def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> StepFold:
     _need_log(store, session_id)
     fold = StepFold(session_id, cut=cut)
     known = _known(store, session_id)
-    for event in _events(store, session_id, 0):
+    for event in all_events(store.events, session_id):
         if known is not None and event.event != "session_created":
             # The log has lost its first event, but the metadata still has its data.
             fold.apply(SessionCreated(trace_id=session_id, time=known.created_at, trace=known))
@@ -321,7 +311,7 @@ def save(output: Path, data: bytes, *, force: bool = False) -> None:
         path = output.resolve()  # keep a link a link
         kind = path.stat().st_mode if path.exists() else None
         if kind is None or (stat.S_ISREG(kind) and force):
-            write_atomically(path, data)
+            write_private(path, data)
         elif stat.S_ISREG(kind):
             raise StoreError(
                 t("{output} already exists. Choose another file, or replace it with --force.", output=output)

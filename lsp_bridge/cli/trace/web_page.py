@@ -8,9 +8,10 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from daemon.runtime import RuntimeFolderError, RuntimePaths, write_private
+from daemon.runtime import RuntimeFolderError, RuntimePaths
 from lsp_bridge.cli.launch import LaunchError
 from lsp_bridge.cli.trace.stored_traces import chosen, store_of, trace_command
+from tools.files.regular_files import write_private
 from tools.json_access import string
 from tools.localization import t
 

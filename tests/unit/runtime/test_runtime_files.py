@@ -16,8 +16,8 @@ from daemon.runtime import (
     RuntimePaths,
     private_folder,
     state_dir,
-    write_private,
 )
+from tools.files.regular_files import write_private
 
 
 def an_address(paths: RuntimePaths, **changes: object) -> Address:

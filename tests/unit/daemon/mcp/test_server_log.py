@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.mcp import server_log
 from daemon.mcp.server_log import McpServerLog
-from daemon.runtime import write_private
 from tests.support.drivers.waiting import until
+from tools.files.regular_files import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path

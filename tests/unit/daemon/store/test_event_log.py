@@ -110,8 +110,7 @@ def test_overlong_line_is_skipped_and_its_neighbours_are_read() -> None:
             (False, False),
         ]
         assert [line.event_id() for line in reader.backwards()] == [3, None, 1]
-        with mock.patch.object(event_log, "_SCANNED", 50):
-            blocks = b"".join(block[:whole] for _, block, whole in reader.blocks())
+        blocks = b"".join(block[:whole] for _, block, whole in reader.blocks())
         assert blocks == ours(1) + b"\n" + ours(3) + b"\n"
 
 
@@ -121,7 +120,7 @@ def test_overlong_line_is_skipped_and_its_neighbours_are_read() -> None:
 @settings(max_examples=examples(100), deadline=None)
 def test_blocks_consist_of_whole_lines(made: list[bytes], size: int) -> None:
     content = b"".join(line + b"\n" for line in made)
-    with mock.patch.object(event_log, "_BLOCK", 7), mock.patch.object(event_log, "_SCANNED", size):
+    with mock.patch.object(event_log, "_BLOCK", size):
         reader = LogReader(io.BytesIO(content + b"torn"))
         assert [line.data for line in reader.forwards()] == made
         blocks = [(at, block[:whole]) for at, block, whole in reader.blocks()]

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from daemon.permission.rules import SHIPPED
 from daemon.permission.rules_file import rules_from_config
-from daemon.settings import SETTINGS, LanguageServerSetting, McpServerSetting, Settings
+from daemon.settings import SETTINGS, Settings
 from daemon.trust import TrustedFolders
 from tools.files.regular_files import read_regular
 from tools.json_access import mapping
@@ -63,14 +63,8 @@ class Config:
         """Return this configuration with another layer of trusted settings over it; ``file``: the file of its rules."""
         settings, problems, unread = self._settings_with(values, name)
         rules, blocking = _rules(values, source, name, file)
-        return replace(
-            self,
-            settings=settings,
-            base_rules=(*self.base_rules, *rules),
-            problems=(*self.problems, *problems),
-            blocking=(*self.blocking, *blocking),
-            unread={**self.unread, **unread},
-        )
+        base_rules = (*self.base_rules, *rules)
+        return self.with_problems(problems, blocking, unread, settings=settings, base_rules=base_rules)
 
     def with_workspace(self, values: Mapping[str, Any], *, trusted: bool) -> Config:
         """This configuration (shipped and the user's) with the workspace's file over it."""
@@ -93,14 +87,20 @@ class Config:
         else:
             settings = self._tightened(values)
             problems = _ignored(values, rules, name, settings.approval.mode)
+        return self.with_problems(
+            problems, blocking, unread, settings=settings, workspace_rules=tuple(rules), trusted=trusted
+        )
+
+    def with_problems(
+        self, problems: Iterable[str], blocking: Iterable[str], unread: Mapping[str, str], **values: Any
+    ) -> Config:
+        """Return this configuration with further problems, and other ``values``."""
         return replace(
             self,
-            settings=settings,
-            workspace_rules=tuple(rules),
-            trusted=trusted,
             problems=(*self.problems, *problems),
             blocking=(*self.blocking, *blocking),
             unread={**self.unread, **unread},
+            **values,
         )
 
     def _settings_with(
@@ -112,12 +112,8 @@ class Config:
             # Hooks of all layers run, because no layer may remove a hook that guards something.
             told = self.settings.commands.hooks
             valid["hooks"] = told | {event: (*told.get(event, ()), *more) for event, more in hooks.items()}
-        if servers := valid.get("language_servers"):
-            valid["language_servers"] = {**self.settings.languages.language_servers, **servers}
-        if servers := valid.get("mcp_servers"):
-            valid["mcp_servers"] = {**self.settings.mcp.mcp_servers, **servers}
-        if models := valid.get("models"):
-            valid["models"] = {**self.settings.model.models, **models}
+        for key in _BY_NAME & valid.keys():
+            valid[key] = {**self.settings.value(key), **valid[key]}
         return self.settings.changed(valid), problems, unread
 
     def _tightened(self, values: Mapping[str, Any]) -> Settings:
@@ -159,12 +155,8 @@ class WorkspaceConfig:
         self._read.clear()
 
 
-_Server = TypeVar("_Server", bound=BaseModel)
-_SERVERS: dict[str, type[BaseModel]] = {
-    "language_servers": LanguageServerSetting,
-    "mcp_servers": McpServerSetting,
-}
-"""Settings that name servers, each with its own settings."""
+_BY_NAME = frozenset(("language_servers", "mcp_servers", "models"))
+"""Settings with entries by name, which a layer adds to and replaces one by one."""
 _SPELLINGS = {"mcpServers": "mcp_servers"}
 """Keys as other programs spell them."""
 _USERS_OWN = (
@@ -183,15 +175,11 @@ def load_config(workspace: Path, user_file: Path, *, trusted: bool = False) -> C
     rules may loosen restrictions, and its programs (hooks) run.
     """
     users = _read(user_file, str(user_file))
-    config = Config().overlaid(users.values, "user", str(user_file), str(user_file))
     local = _read(workspace / WORKSPACE_FILE, WORKSPACE_FILE.as_posix())
+    config = Config(problems=(*users.problems, *local.problems), blocking=(*users.blocking, *local.blocking))
+    config = config.overlaid(users.values, "user", str(user_file), str(user_file))
     config = config.with_workspace(local.values, trusted=trusted)
-    return replace(
-        config,
-        problems=(*users.problems, *local.problems, *config.problems),
-        blocking=(*users.blocking, *local.blocking, *config.blocking),
-        unread={**config.unread, **users.unread, **local.unread},
-    )
+    return config.with_problems((), (), {**users.unread, **local.unread})
 
 
 def _rules(
@@ -329,43 +317,38 @@ def _unknown(key: str, name: str, *, compared: bool) -> str:
 
 def _setting(key: str, value: Any, name: str) -> tuple[dict[str, Any], list[str]]:
     """Return what of a setting can be used, by its key, and what is wrong."""
-    problems: list[str] = []
-    if key in _SERVERS and isinstance(value, dict):
-        servers, problems = valid_servers(cast("dict[str, Any]", value), f"{name}: {key}", _SERVERS[key])
-        value = cast("dict[str, Any]", servers)
-    elif key == "models" and isinstance(value, dict):
-        value, problems = _valid_models(cast("dict[str, Any]", value), f"{name}: models")
+    where, problems = f"{name}: {key}", list[str]()
+    if key == "models" and isinstance(value, dict):
+        value, problems = _valid_models(cast("dict[str, Any]", value), where)
     elif key == "fallback_model" and isinstance(value, str | list):
         given = cast("list[Any]", [value] if isinstance(value, str) else value)
-        models, problems = _valid_models(dict(enumerate(given, 1)), f"{name}: fallback_model")
+        models, problems = _valid_models(dict(enumerate(given, 1)), where)
         value = list(models.values())
     elif key == "fallback_model":
         words = t("it must be text in double quotes, or a list of such texts")
-        return {}, [not_used(f"{name}: {key}", words)]
-    try:
-        parsed, wrong = _parsed(key, value, f"{name}: {key}")
-        return {key: parsed}, [*problems, *wrong]
-    except ValidationError as error:
-        if key == "language":
-            return {}, [f"{name}: {key}: {unknown_language(value)}"]
-        return {}, [*problems, not_used(f"{name}: {key}", wrong_value(error, 1))]
+        return {}, [not_used(where, words)]
+    found, wrong = usable(key, value, where)
+    if key == "language" and wrong:
+        wrong = [f"{where}: {unknown_language(value)}"]
+    return found, [*problems, *wrong]
 
 
-def _parsed(key: str, value: Any, name: str) -> tuple[Any, list[str]]:
-    """Return a setting without wrong entries of a list or object, and what is wrong. Raises ValidationError when not
-    even a part of it can be used."""
+def usable(key: str, value: Any, where: str) -> tuple[dict[str, Any], list[str]]:
+    """Return a known setting by its key, without wrong entries of a list or object, and the problems found.
+
+    The setting is missing when not even a part of it can be used. ``where`` names file and key, for the problems.
+    """
     try:
-        return Settings.parsed(key, value), []
+        return {key: Settings.parsed(key, value)}, []
     except ValidationError as error:
         first: dict[tuple[int | str, ...], Any] = {}
         for one in error.errors(include_url=False, include_input=False):
             depth = 3 if _is_entry(one["loc"][1:], value) else 2
             first.setdefault(one["loc"][1:depth], {**one, "loc": one["loc"][depth:]})
         if () in first:
-            raise
-        return Settings.parsed(key, _without(value, first)), [
-            not_used(f"{name}: {place(at)}", refused(one)) for at, one in first.items()
-        ]
+            return {}, [not_used(where, wrong_value(error, 1))]
+        found, more = usable(key, _without(value, first), where)
+        return found, [*(not_used(f"{where}: {place(at)}", refused(one)) for at, one in first.items()), *more]
 
 
 def _is_entry(steps: Sequence[int | str], value: object) -> bool:
@@ -398,23 +381,6 @@ def not_used(entry: object, why: str) -> str:
     return t(
         "{entry} is not used: {why}.", entry=head(str(entry), _LONGEST_ENTRY), why=head(why, _LONGEST_ENTRY)
     )
-
-
-def valid_servers(
-    servers: Mapping[str, Any], where: str, kind: type[_Server]
-) -> tuple[dict[str, _Server], list[str]]:
-    """Validate servers one by one: only a wrong one is left out. Returns them, and the problems found.
-
-    ``where`` names the file and the key, for the problems.
-    """
-    valid: dict[str, _Server] = {}
-    problems: list[str] = []
-    for server, value in servers.items():
-        try:
-            valid[server] = kind.model_validate(value)
-        except ValidationError as error:
-            problems.append(not_used(f"{where}: {server}", wrong_value(error)))
-    return valid, problems
 
 
 _Key = TypeVar("_Key", str, int)

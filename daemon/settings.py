@@ -501,6 +501,10 @@ class Settings(_Group):
             update={name: getattr(self, name).model_copy(update=new) for name, new in groups.items()}
         )
 
+    def value(self, key: str) -> Any:
+        """Return the value of a key of the file."""
+        return getattr(getattr(self, _SUBJECTS[key]), key)
+
     @staticmethod
     def parsed(key: str, value: object) -> Any:
         """Return the value of a known key as the settings hold it. Raises ValidationError."""

@@ -15,8 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.config import MAX_FILE, not_used, valid_servers
-from daemon.settings import McpServerSetting
+from daemon.config import MAX_FILE, not_used, usable
 from tools.files.regular_files import read_regular
 from tools.json_access import array, mapping, without_comments
 from tools.localization import n, noted, t
@@ -28,7 +27,7 @@ from tools.text.validation import unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from daemon.settings import McpSettings
+    from daemon.settings import McpServerSetting, McpSettings
 
 FILES = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files of a workspace that name servers, and the key under which they do."""
@@ -154,9 +153,7 @@ def _read(path: Path, name: str, key: str) -> tuple[dict[str, McpServerSetting],
         return {}, [t("{path} is not used: it must hold a JSON object.", path=name)]
     content = cast("dict[str, Any]", value)
     # Unlike the settings, these files are written for programs that ignore what they do not know.
-    if not isinstance(content.get(key, {}), dict):
-        return {}, [not_used(f"{name}: {key}", t("it must be an object, in curly brackets"))]
-    servers, problems = valid_servers(mapping(content.get(key)), f"{name}: {key}", McpServerSetting)
+    found, problems = usable("mcp_servers", content.get(key, {}), f"{name}: {key}")
     if array(content.get("inputs")):
         problems.append(
             t(
@@ -165,7 +162,7 @@ def _read(path: Path, name: str, key: str) -> tuple[dict[str, McpServerSetting],
                 file=name,
             )
         )
-    return servers, problems
+    return found.get("mcp_servers", {}), problems
 
 
 def spec_of(

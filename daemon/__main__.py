@@ -368,7 +368,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     tending = asyncio.create_task(COLLECTOR.tend())
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
-    core.copy_sessions()
+    core.outlets.copy_to_database(core.trace_maintenance.own.all)
     tidying = asyncio.create_task(core.trace_maintenance.daily())
     unloading = asyncio.create_task(core.trace_maintenance.unload_unused())
     preloading = asyncio.create_task(_preload(settings.daemon.preload))

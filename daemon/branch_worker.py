@@ -49,6 +49,7 @@ from daemon.state.session_state import SessionState
 from daemon.store.files import FileTraceStore
 from tools.localization import set_language, t
 from tools.ports import NoEditors
+from tools.process.background import finish
 from tools.process.programs import find_program
 from tools.registry import BuiltinTools
 from tools.sandbox.prepare import works
@@ -103,9 +104,8 @@ class DriverModels:
 class DriverPermissions(PermissionService):
     """The driver decides what the rules here do not deny, by the rules that hold at that moment, and asks its user."""
 
-    def __init__(self, driver: Peer, home: Path, grants: _Grants) -> None:
-        nothing, now = home / "grants.json", partial(datetime.now, UTC)
-        super().__init__(now, GrantStore(nothing, nothing, now))  # nobody answers here
+    def __init__(self, driver: Peer, grants: _Grants) -> None:
+        super().__init__(partial(datetime.now, UTC), grants)
         self._driver = driver
         self._grants = grants
 
@@ -120,20 +120,12 @@ class DriverPermissions(PermissionService):
 class BranchWorker:
     """Serves one order."""
 
+    driver: Peer
+    """The other end. It is set before anything is received."""
+
     def __init__(self) -> None:
-        self._driver: Peer | None = None
         self._working: asyncio.Task[None] | None = None
         self._canceled = False
-
-    def handlers(self, driver: Peer) -> None:
-        """Set the other end."""
-        self._driver = driver
-
-    @property
-    def driver(self) -> Peer:
-        """The other end."""
-        assert self._driver is not None, "it is set before anything is received"
-        return self._driver
 
     def cancel(self) -> None:
         """End the branch in order; what it did is reported."""
@@ -175,7 +167,7 @@ class BranchWorker:
         if order.instructions is not None:
             (home / "AGENTS.md").write_bytes(order.instructions)
         sessions: dict[str, Session] = {}
-        grants = _Grants(order.grants)
+        grants = _Grants(order.grants, home)
         services, close = _services(order, self.driver, workspace, home, grants)
         main = grants.main = _main_session(order, services, home, sessions)
         if order.contained and not await asyncio.to_thread(works, workspace):
@@ -184,7 +176,7 @@ class BranchWorker:
         copies = await asyncio.to_thread(copies_for, workspace, home / "branches", ())
         base = await copies.base()
         ended: list[BranchOutcome] = []
-        trace_folder = services.trace_folder(order.task.session_id)
+        trace_folder = services.store.folder(order.task.session_id)
         try:
             if order.task.base.commit is not None and base.tree != order.task.base.tree:
                 raise CopyError(t("the files on the node changed while they were copied"))
@@ -244,10 +236,12 @@ class _OneBase(WorkingCopies):
         """Nothing: the folder of a killed worker is removed as a whole."""
 
 
-class _Grants:
-    """The user's grants, as the driver reported them last."""
+class _Grants(GrantStore):
+    """The user's grants, as the driver reported them last. None is added: nobody answers here."""
 
-    def __init__(self, everywhere: Grants) -> None:
+    def __init__(self, everywhere: Grants, home: Path) -> None:
+        nothing = home / "grants.json"
+        super().__init__(nothing, nothing, partial(datetime.now, UTC))
         self.main: Session | None = None
         self._everywhere = everywhere
 
@@ -257,8 +251,7 @@ class _Grants:
             self.main.state.granted[:] = session
         self._everywhere = everywhere
 
-    def get(self) -> Grants:
-        """Return those for all workspaces, and for this one."""
+    def rules(self) -> Grants:
         return self._everywhere
 
 
@@ -274,26 +267,23 @@ def _services(
         workspace=workspace,
         store=store,
         bus=Bus(),
-        permissions=DriverPermissions(driver, home, grants),
+        permissions=DriverPermissions(driver, grants),
         tools=BuiltinTools(),
         run_tool=run_limited,
         models=DriverModels(driver, order.windows),
         config=lambda: order.config,
         now=lambda: datetime.now(UTC),
         user_folder=home,
-        trace_folder=store.folder,
         editors=NoEditors(),
-        grants=grants.get,
         trust=lambda: order.trust,
         agents=Agents(workspace, home),
         skills=Skills(workspace, home),
         commands=Commands(workspace, home),
-        folder=FolderServices(home / "journal"),
-        languages=LanguageViews(NoDiagnostics()),
-        watching=WatchServices(watch.add, commands.watch, commands.expect, commands.writes),
-        children=ChildServices(),
         # Rules name the workspace as it is called in the driver.
-        branch=BranchCommands(Path(order.task.workspace)),
+        folder=FolderServices(home / "journal", branch=BranchCommands(Path(order.task.workspace))),
+        languages=LanguageViews(NoDiagnostics()),
+        watching=WatchServices(watch, commands),
+        children=ChildServices(),
     )
 
     async def close() -> None:
@@ -327,15 +317,12 @@ def _main_session(
 
 async def _to_its_end(task: asyncio.Task[None]) -> None:
     """Wait; a cancellation ends the task in order. Raises its error."""
-    canceled = False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            canceled = True
-            task.cancel()
-    if canceled:
-        raise asyncio.CancelledError
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        await finish(task)
+        raise
     task.result()
 
 
@@ -356,8 +343,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 async def _serve(descriptor: int) -> None:
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
     worker = BranchWorker()
-    driver = Peer(StreamPipe(reader, writer), {"run": worker.run, "cancel": worker.cancel})
-    worker.handlers(driver)
+    driver = worker.driver = Peer(StreamPipe(reader, writer), {"run": worker.run, "cancel": worker.cancel})
     serving = asyncio.create_task(driver.run())
     # ``run`` returns only when everything that it served has ended, so a thread watches over that.
     watching = asyncio.create_task(_watch_end(driver))

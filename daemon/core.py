@@ -38,6 +38,7 @@ from daemon.model.branches import root_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.traces import Trace
 from daemon.open_sessions import OpenSessions, Presence
+from daemon.outlets import Outlets
 from daemon.own_tools.service import OwnTools
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
@@ -48,7 +49,6 @@ from daemon.state.session_state import Order, SessionState
 from daemon.store.location import open_store
 from daemon.store.provenance import OwnSessions
 from daemon.store.replay import highest_sequence
-from daemon.store.sql.replica import Replica
 from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError
 from daemon.trace_maintenance import TraceMaintenance, limits_of, new_trace_id
@@ -68,9 +68,6 @@ if TYPE_CHECKING:
     from daemon.model.permissions import Mode, Trust
     from daemon.skills.catalogue import FoundSkills
     from daemon.skills.commands import FoundCommands
-    from daemon.steps.live import LiveDumps
-    from daemon.store.pruning import PruneLimits
-    from daemon.telemetry.service import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +101,6 @@ class Daemon:
         self.permissions = PermissionService(now, self.grants)
         self.presence = Presence()
         self._at_hand = OpenSessions()
-        self._watch = FileWatch(self._changed_outside)
         self._background = Background("work beside the sessions")
         self._guard = WorkspaceGuard(self.workspace, self._background)
         self.store, self.storage_notice = open_store(self.workspace, state_folder)
@@ -113,15 +109,13 @@ class Daemon:
             self.store,
             OwnSessions(state_folder, self.workspace),
             now,
-            limits=self._limits,
+            limits=lambda: limits_of(self.config()),
             sessions=self._at_hand.live,
             opening=self._at_hand.opening,
             bus=self.bus,
-            replica=lambda: self._replica,
+            replica=lambda: self.outlets.replica,
         )
-        self._commands = CommandWatches(
-            self.workspace, self.store.root, self._private("copies"), self._changed_outside
-        )
+        self.outlets = Outlets(self.store, self.bus, self.config, now, self._at_hand.live)
         self.hooks = Hooks(self.workspace, state_folder)
         """The user's programs and functions that run at key moments of sessions."""
         self.mcp = McpServers(
@@ -147,25 +141,25 @@ class Daemon:
             config=self.config,
             now=now,
             user_folder=state_folder,
-            trace_folder=self.store.folder,
             editors=editors or NoEditors(),
-            grants=self.grants.rules,
             trust=self.trust,
             agents=Agents(self.workspace, state_folder),
             skills=Skills(self.workspace, state_folder),
             commands=Commands(self.workspace, state_folder),
-            folder=FolderServices(self._journal()),
+            folder=FolderServices(self._private("journal")),
             languages=LanguageViews(
                 diagnostics, navigation or NoNavigation(), own_servers, open_language_services
             ),
             watching=WatchServices(
-                self._watch.add, self._commands.watch, self._commands.expect, self._commands.writes
+                FileWatch(self._changed_outside),
+                CommandWatches(
+                    self.workspace, self.store.root, self._private("copies"), self._changed_outside
+                ),
             ),
             children=ChildServices(branch_copies.open),
         )
         branch_copies.recover(self._services)
         self._recovery = Recovery(
-            self.store,
             self._services,
             features(self.hooks, self._at_hand.live),
             branch_copies,
@@ -174,12 +168,6 @@ class Daemon:
             open_session=self.session,
             background=self._background,
         )
-        self._replica: Replica | None = None
-        self._dumps: LiveDumps | None = None
-        """Dumps of the step trees, if the user wants them."""
-        self._telemetry: Telemetry | None = None
-        self.telemetry_problem = ""
-        """Why telemetry does not work, as text for the user."""
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
     async def _run_tool(self, tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
@@ -192,10 +180,6 @@ class Daemon:
     def workspace_problem(self) -> str:
         """Return why nothing can be done in the workspace any more; empty when it is there."""
         return self._guard.problem()
-
-    def _guard_workspace(self) -> None:
-        """Watch the workspace from now on, while sessions work."""
-        self._guard.watch(lambda: bool(self.running), self._fail)
 
     def now(self) -> datetime:
         """Return the time of the sessions' events."""
@@ -215,13 +199,11 @@ class Daemon:
         self.mcp.preload(self.trust())
         self.own_tools.preload()
 
-    def agents(self, trust: Trust | None = None) -> list[AgentProfile]:
-        """Return all agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""
-        return list(self.found_agents(trust).agents)
-
     def found_agents(self, trust: Trust | None = None) -> FoundAgents:
-        """Return all agents, with the problems of their files. ``trust``: the client's trust in the folder; None: our
-        own record."""
+        """Return all agents, shipped ones first, with the problems of their files. Blocks: call it in a thread.
+
+        ``trust``: the client's trust in the folder; None: our own record.
+        """
         return self._services.agents.all(trust or self.trust())
 
     def found_prompts(self, trust: Trust) -> tuple[FoundCommands, FoundSkills]:
@@ -234,13 +216,8 @@ class Daemon:
         return self.configuration.trust()
 
     def config(self, trusted: bool | None = None) -> Config:
-        """Return the configuration; ``reload_config`` reads the files again."""
+        """Return the configuration; ``configuration.forget`` has the files read again."""
         return self.configuration.read(trusted)
-
-    def reload_config(self) -> Config:
-        """Read the configuration files again: a new session has the user's latest changes."""
-        self.configuration.forget()
-        return self.config()
 
     # -- sessions --
 
@@ -258,7 +235,7 @@ class Daemon:
         ``trust``: in the folder, as a client states it. ``config``: the settings of that client; None: the daemon's.
         """
         profile = self._beginning(agent, trust or self.trust())
-        self._observe()
+        self.outlets.observe()
         settings = (config or self.config()).settings
         now = self.now()
         trace = Trace(
@@ -273,7 +250,7 @@ class Daemon:
         self.trace_maintenance.own.add(trace.trace_id)
         try:
             self.store.create(trace)
-            self._guard_workspace()
+            self._guard.watch(lambda: bool(self.running), self._fail)
             session = Session(SessionState(trace), profile, self._services, self._recovery.features)
             self._at_hand.live[trace.trace_id] = session
             self._at_hand.orders[trace.trace_id] = session.state.order
@@ -281,7 +258,7 @@ class Daemon:
         except StoreError:
             self.trace_maintenance.never_began(trace.trace_id)
             raise
-        self.dump(session)
+        self.outlets.dump(session)
         return session
 
     async def session(self, session_id: str) -> Session:
@@ -337,7 +314,7 @@ class Daemon:
 
     def saved(self, path: Path) -> None:
         """Record that the user saved a file in an editor."""
-        self._commands.wrote(path)
+        self._services.watching.commands.wrote(path)
 
     def buffer_changed(self, path: Path) -> None:
         """An editor's text of a file changed, or is no longer open: language servers are to see that text."""
@@ -346,11 +323,11 @@ class Daemon:
     def renamed(self, old: Path, new: Path) -> None:
         """Record that the user renamed a file or folder in an editor: what the model has read of it stays valid."""
         for session in self._at_hand.live.values():
-            seen = session.state.seen_files
+            seen = session.state.given.files
             for name in [name for name in seen if Path(name) == old or old in Path(name).parents]:
                 # Keep the old name: a replay knows it too, and a hash of a deleted file does no harm.
                 seen[str(new / Path(name).relative_to(old))] = seen[name]
-                self._watch.add(new / Path(name).relative_to(old))
+                self._services.watching.files.add(new / Path(name).relative_to(old))
 
     def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:
         """Change title, model, mode or limits."""
@@ -379,19 +356,7 @@ class Daemon:
 
     def storage_problems(self) -> list[str]:
         """Return what keeps sessions from being stored where they should be, for the user."""
-        behind = self._replica.problem if self._replica is not None else ""
-        if behind:
-            behind = t(
-                "Sessions are stored here, and copied to the database later. {problem}", problem=behind
-            )
-        return [problem for problem in (self.storage_notice, behind) if problem]
-
-    def copy_sessions(self) -> None:
-        """Begin to copy sessions to the database of the settings, if there is one."""
-        url = self.config().settings.traces.store_url
-        if url is not None and self._replica is None:
-            self._replica = Replica(self.store, self.bus, self.trace_maintenance.own.all, url)
-            self._replica.start()
+        return [problem for problem in (self.storage_notice, self.outlets.behind()) if problem]
 
     def when_closing(self, step: Callable[[], Awaitable[None]]) -> None:
         """Run ``step`` when the sessions are closed and stored, so that watching clients see how they ended."""
@@ -403,18 +368,13 @@ class Daemon:
         await asyncio.gather(
             *self.trace_maintenance.unloading.values(), *(session.close() for session in self.open_sessions)
         )
-        if self._dumps is not None:
-            await self._dumps.close()
-        if self._telemetry is not None:
-            await self._telemetry.close()
         for step in self._closing:
             await step()
-        if self._replica is not None:
-            await self._replica.close()
+        await self.outlets.close()
         await self._recovery.copies.recovered()
         await asyncio.gather(self.hooks.close(), self.mcp.close())
-        await self._watch.close()
-        await self._commands.close()
+        await self._services.watching.files.close()
+        await self._services.watching.commands.close()
         self._background.cancel()
         self.store.close()
 
@@ -435,10 +395,10 @@ class Daemon:
         return profile
 
     async def _open(self, session_id: str) -> Session:
-        self._observe()
+        self.outlets.observe()
         session = await self._recovery.open(session_id)
-        self._guard_workspace()
-        self.dump(session)
+        self._guard.watch(lambda: bool(self.running), self._fail)
+        self.outlets.dump(session)
         return session
 
     async def _order(self, trace_id: str) -> Order:
@@ -450,57 +410,13 @@ class Daemon:
         order = Order(await asyncio.to_thread(highest_sequence, self.store, trace_id))
         return orders.setdefault(trace_id, order)  # another of them may have been opened meanwhile
 
-    def dump(self, session: Session) -> None:
-        """Write the step tree of a session while it works, if its settings ask for it."""
-        if not session.config.settings.traces.debug_trace or session.parent is not None:
-            return
-        if self._dumps is None:
-            from daemon.steps.live import LiveDumps
-
-            self._dumps = LiveDumps(self.store, self.bus, self.now)
-        self._dumps.follow(session.session_id)
-
-    def _observe(self) -> None:
-        """Send telemetry from now on, if the user's file asks for it."""
-        settings = self.config().settings.telemetry
-        if self._telemetry is not None or not settings.telemetry:
-            return
-        from daemon.telemetry.service import Telemetry
-
-        def caller(session_id: str) -> tuple[str, Mapping[str, str]]:
-            session = self._at_hand.live.get(session_id)
-            return ("", {}) if session is None else (session.model, session.env)
-
-        def tell(text: str) -> None:
-            self.telemetry_problem = text
-            for session in self.running or list(
-                self.open_sessions
-            ):  # later ones say it with their first prompt
-                session.record.notice_once(text, "telemetry")
-
-        self._telemetry = Telemetry(
-            self.store,
-            self.bus,
-            endpoint=settings.telemetry_endpoint,
-            content=settings.telemetry_content,
-            caller=caller,
-            tell=tell,
-        )
-
-    def _limits(self) -> PruneLimits:
-        return limits_of(self.config())
-
-    def _journal(self) -> Path:
-        """Path of the journal outside the workspace: it is acted upon after a crash, so nothing else may write it."""
-        return self._private("journal")
-
     def _private(self, what: str) -> Path:
-        key = workspace_key(self.workspace)
-        return self.state_folder / what / key
+        """Return where something of this workspace is kept that nothing else may write."""
+        return self.state_folder / what / workspace_key(self.workspace)
 
     def _recover_changes(self) -> None:
         """Finish or undo changes that a crash interrupted, and report them. Call it before anything can be written."""
-        for change in recover(self._journal()):
+        for change in recover(self._private("journal")):
             log.warning("%s", change.text)
             self.storage_notice = f"{self.storage_notice} {change.text}".lstrip()
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from daemon.explore.copy_manager import BranchCopies
     from daemon.loop.services import Services
     from daemon.state.session_state import Order, SessionState
-    from daemon.store.files import FileTraceStore
     from tools.process.background import Background
 
 log = logging.getLogger(__name__)
@@ -63,7 +62,6 @@ class Recovery:
 
     def __init__(
         self,
-        store: FileTraceStore,
         services: Services,
         features: Features,
         copies: BranchCopies,
@@ -75,7 +73,7 @@ class Recovery:
     ) -> None:
         """``order``: numbers the messages of a main session and its children. ``open_session``: opens a stored session
         by this procedure, or gives the live one."""
-        self._store = store
+        self._store = services.store
         self._services = services
         self.features = features
         self.copies = copies

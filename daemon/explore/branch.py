@@ -191,9 +191,9 @@ class Branch:
                 tokens=sum(map(part_tokens, message.content)),
             )
             await asyncio.sleep(0)  # each is written to disk, so let other tasks run in between
-        child.state.seen_files.update(seen)
-        child.state.instructions.update(task.instructions)
-        child.state.untrusted_instructions.update(task.untrusted_instructions)
+        child.state.given.files.update(seen)
+        child.state.given.instructions.update(task.instructions)
+        child.state.given.untrusted_instructions.update(task.untrusted_instructions)
         child.state.calibration = parent.state.calibration
 
     async def _talk(self, child: Session, prompt: str) -> TurnResult:
@@ -293,7 +293,7 @@ class Branch:
             await self._host.keep(self._task, outcome)
         except (CopyError, OSError) as more:
             log.warning("the work of %s could not be kept: %s", self._task.session_id, more)
-            folder = child.services.trace_folder(self._task.session_id) / "files"
+            folder = child.services.store.folder(self._task.session_id) / "files"
             self._note = t(
                 "{head} The versions of the files that its tools wrote are in {folder}.",
                 head=head,

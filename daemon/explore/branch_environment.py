@@ -39,15 +39,13 @@ class BranchEnvironment:
 
     services: Services
     _language_services: FolderLanguageServices
-    _commands: CommandWatches
-    _watch: FileWatch
     _telling: Background
 
     async def close(self) -> None:
         """To be called when the branch's sessions are closed, and before its copy is. Never raises; twice is as good
         as once. Returns when nothing looks at the copy any more, no process either."""
-        await _ended("files", self._commands.close())
-        await _ended("files", self._watch.close())
+        await _ended("files", self.services.watching.commands.close())
+        await _ended("files", self.services.watching.files.close())
         self._telling.cancel()
         await _ended("language servers", self._language_services.close())
 
@@ -64,7 +62,7 @@ async def make_branch_environment(
     workspace, root, private = services.workspace, copy.root, copy.private
     sentinels = private / "sentinels"
     folder = copies_folder or _copies_folder(services.user_folder, root)
-    output = services.trace_folder(session_id)
+    output = services.store.folder(session_id)
 
     def look() -> tuple[tuple[Rule, ...], tuple[Path, ...], Confinement]:
         sentinels.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -73,11 +71,13 @@ async def make_branch_environment(
         linked = [Path(os.path.realpath(link)) for link in copy.links]
         # The copy borrows objects of the repository.
         readable = tuple(dict.fromkeys((*around, *linked, *git_folders(workspace))))
-        origins = [place for place in (workspace, services.branch.copy_of) if place is not None]
+        origins = [place for place in (workspace, services.folder.branch.copy_of) if place is not None]
         theirs = [folder, *origins, *linked, *(git for place in origins for git in git_folders(place))]
         # Commits go into the copy's own git directory beside it.
         own = [git for git in git_folders(root) if git.is_relative_to(folder)]
-        confinement = confine(root, services.branch.copy_of or workspace, theirs, (root, *around, *own))
+        confinement = confine(
+            root, services.folder.branch.copy_of or workspace, theirs, (root, *around, *own)
+        )
         return rules, readable, confinement
 
     rules, readable, confinement = await asyncio.to_thread(look)
@@ -88,18 +88,20 @@ async def make_branch_environment(
         telling.start(language_services.diagnostics.changed(path))
 
     commands = CommandWatches(root, sentinels, private / "baseline", told, origin=workspace)
-    watch = FileWatch(told)
     inside = dataclasses.replace(
         services,
         workspace=root,
-        branch=BranchCommands(
-            # A branch of a branch is still a copy of the user's workspace.
-            services.branch.copy_of or workspace,
-            confinement,
-            {**services.branch.environment, **copy.environment},
+        folder=FolderServices(
+            private / "journal",  # it disappears with the copy when the daemon dies, so it is never recovered
+            (*services.folder.rules, *rules),
+            readable,
+            BranchCommands(
+                # A branch of a branch is still a copy of the user's workspace.
+                services.folder.branch.copy_of or workspace,
+                confinement,
+                {**services.folder.branch.environment, **copy.environment},
+            ),
         ),
-        # The journal disappears with the copy when the daemon dies, so it is never recovered.
-        folder=FolderServices(private / "journal", (*services.folder.rules, *rules), readable),
         # No editor has files of a copy open.
         editors=NoEditors(),
         languages=dataclasses.replace(
@@ -108,9 +110,9 @@ async def make_branch_environment(
             own_servers=None,
             navigation=language_services.navigation,
         ),
-        watching=WatchServices(watch.add, commands.watch, commands.expect, commands.writes),
+        watching=WatchServices(FileWatch(told), commands),
     )
-    return BranchEnvironment(inside, language_services, commands, watch, telling)
+    return BranchEnvironment(inside, language_services, telling)
 
 
 def _copies_folder(state: Path, root: Path) -> Path:

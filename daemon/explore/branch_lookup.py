@@ -64,7 +64,7 @@ def session_id_of(session: Session, branch: BranchMeta) -> str:
 
 def result_folder(session: Session, branch: BranchMeta) -> Path:
     """Return where the result of a branch is stored."""
-    return session.services.trace_folder(session_id_of(session, branch)) / "result"
+    return session.services.store.folder(session_id_of(session, branch)) / "result"
 
 
 async def stored_result(session: Session, branch: BranchMeta) -> StoredResult:

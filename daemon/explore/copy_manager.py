@@ -50,7 +50,7 @@ class BranchCopies:
         from daemon.explore.results import save_result
 
         def keep(left: OrphanedCopy) -> None:
-            folder = services.trace_folder(left.session_id)
+            folder = services.store.folder(left.session_id)
             if folder.is_dir():  # otherwise the user has removed the session
                 save_result(folder / "result", left.changes, left.patch)
 

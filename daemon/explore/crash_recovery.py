@@ -89,7 +89,7 @@ async def _end_of(session: Session, branch: BranchMeta, own: Trace | None) -> Br
             last_message=own.last_message, score=score, usage=own.usage, cost=own.total_cost,
         )  # fmt: skip
     words = branch.last_message.text() if branch.last_message is not None else ""
-    summary = await _summary(session.services.trace_folder(branch_id), words)
+    summary = await _summary(session.services.store.folder(branch_id), words)
     children = session.state.children
     return BranchOutcome(
         branch_id, "abandoned", summary, "canceled", stats=branch.cumulative_stats,
@@ -130,7 +130,7 @@ def _completed(session: Session, start_id: str, text: str) -> None:
 
 async def _settle_own(session: Session, trace: BranchTrace) -> None:
     own = [m for m in session.state.messages if m.sequence > trace.inherited]
-    folder = session.services.trace_folder(session.session_id)
+    folder = session.services.store.folder(session.session_id)
     # If the main session was closed alone, its record decides, because the two must not contradict each other.
     known = _known_above(session, trace)
     if known is None:

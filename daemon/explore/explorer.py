@@ -262,7 +262,7 @@ class RunningExploration:
         return await asyncio.shield(self._test)
 
     async def _keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
-        folder = self._session.services.trace_folder(task.session_id) / "result"
+        folder = self._session.services.store.folder(task.session_id) / "result"
         try:
             await asyncio.to_thread(save_result, folder, outcome.changes, outcome.patch, outcome.ignored)
         except ResultError as error:

@@ -317,7 +317,7 @@ def _context(
         history=session.files.history,
         diagnostics=diagnostics,
         plan=SessionPlan(session.state.plan, session.record.goal),
-        scratch=services.trace_folder(session.session_id) / "output",
+        scratch=services.store.folder(session.session_id) / "output",
         journal=services.folder.journal,
     )
 

@@ -224,7 +224,7 @@ class RemoteBranch:
             task=dataclasses.replace(task, settings=for_node(task.settings)),
             config=replace(parent.config, settings=for_node(parent.config.settings)),
             trust=parent.trust, mode=parent.mode,
-            granted=tuple(state.granted), grants=services.grants(), agent=parent.agent,
+            granted=tuple(state.granted), grants=services.permissions.keeper.rules(), agent=parent.agent,
             design=parent.policy.design.rules, default_model=parent.policy.client.default_model,
             first_sequence=first, last_goal=0 if self._child is None else self._child.state.plan.last_id,
             calibration=state.calibration, windows=windows, contained=contained,
@@ -258,7 +258,7 @@ class RemoteBranch:
     async def _ask(self, session_id: str, call: CallInfo, ask: PermissionAsk) -> Any:
         services = self._host.parent.services
         approval = await services.permissions.ask(self._sessions[session_id], call, ask)
-        return approval, tuple(self._host.parent.state.granted), services.grants()
+        return approval, tuple(self._host.parent.state.granted), services.permissions.keeper.rules()
 
     async def _model(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent]:
         parent = self._host.parent
@@ -299,8 +299,11 @@ class RemoteBranch:
         services = replace(
             parent.services,
             workspace=opened.root,
-            branch=BranchCommands(parent.services.workspace),
-            folder=FolderServices(parent.services.folder.journal, opened.rules),
+            folder=FolderServices(
+                parent.services.folder.journal,
+                opened.rules,
+                branch=BranchCommands(parent.services.workspace),
+            ),
         )
         if not opened.first:
             name = trace.trace_id.rpartition(".")[2]
@@ -363,7 +366,7 @@ class RemoteBranch:
 
     def _save_files(self, files: Mapping[str, bytes]) -> None:
         """Keep the versions of files and the outputs with the record. Blocking."""
-        folder = self._host.parent.services.trace_folder(self._task.session_id)
+        folder = self._host.parent.services.store.folder(self._task.session_id)
         for name, data in files.items():
             parts = name.split("/")
             if any(part in ("", ".", "..") for part in parts) or not {"files", "output"} & set(parts[:-1]):

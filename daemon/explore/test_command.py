@@ -117,7 +117,9 @@ async def _question(session: Session, command: str) -> PermissionAsk:
 
     services, workspace = session.services, session.services.workspace
     policy = policy_for(session.config.settings.commands.sandbox)
-    contained = policy.kind != "off" and await asyncio.to_thread(works, workspace, services.branch.copy_of)
+    contained = policy.kind != "off" and await asyncio.to_thread(
+        works, workspace, services.folder.branch.copy_of
+    )
     ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
     return replace(
@@ -139,10 +141,14 @@ async def _run(
     approved: bool,
 ) -> CheckRun:
     root, services = copy.root, session.services
-    argv = programs.shell_argv(command, root, services.branch.copy_of)
+    argv = programs.shell_argv(command, root, services.folder.branch.copy_of)
     if argv is None:
         return CheckRun(command=command, detail=t("no shell was found on PATH"))
-    env = programs.scrubbed_environment(os.environ) | dict(services.branch.environment) | copy.environment
+    env = (
+        programs.scrubbed_environment(os.environ)
+        | dict(services.folder.branch.environment)
+        | copy.environment
+    )
     began = time.monotonic()
     output = bytearray()
 
@@ -156,7 +162,7 @@ async def _run(
         if sandbox is not None:
             argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
         else:
-            argv = (*services.branch.confinement.prefix, *argv)
+            argv = (*services.folder.branch.confinement.prefix, *argv)
         began = time.monotonic()
         ended = await programs.run(
             argv, cwd=root, env=env, on_output=keep, timeout_s=timeout_s, merge_stderr=True
@@ -215,12 +221,12 @@ async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
     services, policy = session.services, sandbox_policy(session)
     if policy.kind == "off":
         return None
-    scratch = services.trace_folder(session.session_id) / "output"
+    scratch = services.store.folder(session.session_id) / "output"
     private = services.folder.journal.with_name(f"{services.folder.journal.name}-sandbox")
     decide = session.rules
 
     def make() -> Sandbox | None:
-        if not works(services.workspace, services.branch.copy_of):
+        if not works(services.workspace, services.folder.branch.copy_of):
             return None  # the question to the user said so
         try:
             return prepare(

@@ -97,7 +97,7 @@ class HookRunner:
         session, services = self._session, self._session.services
         functions = self._service.found.entries.get(name, ())
         hooks: list[Executable | PythonHook] = [self._service.callable(entry) for entry in functions]
-        trusted, copy_of = session.trust == "trusted", services.branch.copy_of
+        trusted, copy_of = session.trust == "trusted", services.folder.branch.copy_of
         programs = session.config.settings.commands.hooks.get(name, ())
         hooks += [Executable(hook, services.workspace, trusted, copy_of) for hook in programs]
         return [hook for hook in hooks if tool is None or concerns(hook.tools, tool)]

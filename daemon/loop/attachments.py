@@ -81,7 +81,7 @@ async def attached(
         raise ToolError(t(text, count=count, most_files=MOST_FILES))
     call = ToolCallPart(id=f"{CALL}{prompt_id}", name="attach", input="")
     services = session.services
-    scratch = services.trace_folder(session.session_id) / "output"
+    scratch = services.store.folder(session.session_id) / "output"
     place = _FileLookup(services.workspace, scratch, call_permission(session, call))
     added = _Attachments(await asyncio.to_thread(_models, session, meant))
     for file in files:

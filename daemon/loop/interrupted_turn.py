@@ -98,7 +98,7 @@ def waits_for_answer(state: SessionState) -> bool:
 
     An allowed call may have run, in part or completely: it is never run again automatically.
     """
-    if state.turn is None or not state.turn_has_prompt or state.streaming or not state.pending:
+    if state.turn is None or not state.open.has_prompt or state.open.streaming or not state.pending:
         return False
     if any(request.branch_id is not None for request in state.pending.values()):
         return False  # a child asked, and ended with the daemon
@@ -112,11 +112,11 @@ def waits_for_answer(state: SessionState) -> bool:
         return False
     ids = {call_id for _, call_id, _ in open_calls}
     asking = {request.tool_call_id for request in state.pending.values()}
-    begun = {call_id: name for _, call_id, name in open_calls if call_id in state.under_way}
+    begun = {call_id: name for _, call_id, name in open_calls if call_id in state.open.calls}
     return (
         first in asking
-        and asking <= begun.keys() == state.under_way.keys()
-        and not any(state.under_way.values())
+        and asking <= begun.keys() == state.open.calls.keys()
+        and not any(state.open.calls.values())
         and all(call_id in asking or name in EDITS for call_id, name in begun.items())
         and not any(is_redacted(call.input) for call in message.tool_calls() if call.id in ids)
     )
@@ -147,14 +147,14 @@ def close_what_is_open(
     children that came to rest before it, by id.
     """
     state = record.state
-    for message_id in list(state.streaming):
-        parts = state.parts_so_far(message_id)
+    for message_id in list(state.open.streaming):
+        parts = state.open.parts(message_id)
         if any(isinstance(part, TextPart | ToolCallPart) for part in parts):
-            goal_id = next(iter(state.streaming[message_id].values())).goal_id
+            goal_id = next(iter(state.open.streaming[message_id].values())).goal_id
             finish = FinishPart(reason="error", time=record.now(), detail=why)
             record.add("assistant", (*parts, finish), goal_id=goal_id, message_id=message_id, model=model)
         else:
-            state.streaming.pop(message_id)
+            state.open.streaming.pop(message_id)
     _close_subagents(record, store, ended)
     for message, call_id, name in state.open_tool_calls():
         goal_id = goal_of_step(call_id)
@@ -178,7 +178,7 @@ def close_what_is_open(
     for request in list(state.pending.values()):
         record.replied(request, CANCELED)
     if state.turn is not None:
-        if state.turn_has_prompt:
+        if state.open.has_prompt:
             # The prompt was taken from the queue, and only the note of that is missing.
             queue = tuple(prompt for prompt in state.queue if prompt.prompt_id != state.turn)
             if queue != state.queue:

@@ -171,7 +171,7 @@ class Policy:
     @property
     def rules(self) -> RuleSet:
         """The rules that hold now."""
-        granted, skills = self._services.grants(), self.skills.rules
+        granted, skills = self._services.permissions.keeper.rules(), self.skills.rules
         config, trust = self.client.config, self.client.trust
         # Searches ask for each file they find, so keep the set while nothing in it changes.
         agents = tuple([(policy.agent, policy.design.rules) for policy in self._bound_by()])
@@ -181,7 +181,7 @@ class Policy:
     def rules_under(self, config: Config, trust: Trust) -> RuleSet:
         """Return the rules that would hold with other settings and trust: those of the next prompt."""
         services = self._services
-        granted, granted_here = services.grants()
+        granted, granted_here = services.permissions.keeper.rules()
         granted = (*self.skills.rules, *granted) if self.skills.rules else granted
         return RuleSet(
             config.base_rules,
@@ -199,7 +199,9 @@ class Policy:
             mode=self.mode_under(config, trust),
             trust=trust,
             root=services.workspace.as_posix(),
-            stands_for="" if services.branch.copy_of is None else services.branch.copy_of.as_posix(),
+            stands_for=""
+            if services.folder.branch.copy_of is None
+            else services.folder.branch.copy_of.as_posix(),
         )
 
     def note_changes(self, changes: Iterable[tuple[str, str]]) -> None:

@@ -172,7 +172,7 @@ class RequestBuilder:
             policy.tools,
         )
         # Neither matters without MCP servers, which are rare.
-        values = (tuple(self._state.loaded_tools), self._window_size()) if MCP_SEARCH in policy.tools else ()
+        values = (tuple(self._state.given.tools), self._window_size()) if MCP_SEARCH in policy.tools else ()
         return self._tools.get(lambda: sent_tools(policy, *(values or ((), 0))), same=chosen_by, equal=values)
 
     def plan(self) -> str:

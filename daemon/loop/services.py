@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from daemon.bus import Bus
     from daemon.config import Config
     from daemon.copies.working_copy import WorkingCopies
-    from daemon.files.concurrent_writes import ConcurrentWrites
-    from daemon.files.history import WatchCommand
+    from daemon.files.command_changes import CommandWatches
+    from daemon.files.watch import FileWatch
     from daemon.mcp.requested import FromServer
     from daemon.model.messages import Usage
     from daemon.model.permissions import Rule, Trust
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from daemon.provider.model_calls import ModelRequest, ProviderEvents
     from daemon.skills.catalogue import Skills
     from daemon.skills.commands import Commands
-    from daemon.store.trace_store import TraceStore
+    from daemon.store.files import FileTraceStore
     from tools.ports import Editors
     from tools.tool import Diagnostics, Tool
 
@@ -136,6 +136,8 @@ class FolderServices:
     """Rules of a branch for any agent: see ``daemon.explore.rules``."""
     readable: tuple[Path, ...] = ()
     """Folders outside of the session's that commands in a sandbox must see, and cannot write."""
+    branch: BranchCommands = field(default_factory=BranchCommands)
+    """In a branch: the workspace that the folder is a copy of. Rules that name its files mean the copy's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +156,10 @@ class LanguageViews:
 
 @dataclass(frozen=True, slots=True)
 class WatchServices:
-    """The watch over the files of the session's folder."""
+    """The watches over the session's folder: over files that were read, and over what commands change."""
 
-    on_read: Callable[[Path], None]
-    watch_command: WatchCommand | None = None
-    """Starts the watch over a command's changes; None: they are not watched."""
-    expect_command: Callable[[], None] = lambda: None
-    """A command is going to run, once it is allowed."""
-    writes: ConcurrentWrites | None = None
-    """Hears of what we write: what a command that runs meanwhile changes is something else."""
+    files: FileWatch
+    commands: CommandWatches
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +185,8 @@ class Services:
 
     workspace: Path
     """The folder that the session works in: in a branch, the copy."""
-    store: TraceStore
+    store: FileTraceStore
+    """In its folders, sessions keep file versions and full outputs, too."""
     bus: Bus
     permissions: PermissionService
     tools: Mapping[str, Tool[Any]]
@@ -197,12 +195,8 @@ class Services:
     config: Callable[[], Config]
     now: Callable[[], datetime]
     user_folder: Path
-    trace_folder: Callable[[str], Path]
-    """Where a session keeps file versions and full outputs, by session id."""
     editors: Editors
     """The documents that are open in editors."""
-    grants: Callable[[], tuple[tuple[Rule, ...], tuple[Rule, ...]]]
-    """Grants of the user for all workspaces, and for this one."""
     trust: Callable[[], Trust]
     """Trust in the workspace, for when no client states it."""
     agents: Agents
@@ -215,5 +209,3 @@ class Services:
     children: ChildServices
     extra: ExtraTools = field(default_factory=JoinedTools)
     """Further tools than ``tools``."""
-    branch: BranchCommands = field(default_factory=BranchCommands)
-    """In a branch: the workspace that ``workspace`` is a copy of. Rules that name its files mean the copy's."""

@@ -526,7 +526,7 @@ class Session:
                     "error",
                     t("Goalwright has a bug ({kind}); its log has the details.", kind=kind),
                 )
-            if self.turn.last_result is None or self.state.turn_has_prompt:
+            if self.turn.last_result is None or self.state.open.has_prompt:
                 self.turn.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
             waiting.settle(stop, detail)
             self._queue.settle_steered(stop, detail)

@@ -25,7 +25,7 @@ class SessionCommands:
         self.under_way = StoppableCalls()
         """Those that the turn waits for."""
         self.jobs = SessionJobs(
-            services.trace_folder(record.session_id) / "output",
+            services.store.folder(record.session_id) / "output",
             services.now,
             redact=SECRETS.text,
             on_end=self._job_ended,

@@ -26,12 +26,12 @@ class FileWork:
     def __init__(self, policy: Policy) -> None:
         record, services = policy.record, policy.record.services
         self.history = SessionHistory(
-            services.trace_folder(record.session_id) / "files",
+            services.store.folder(record.session_id) / "files",
             services.now,
             services.workspace,
             on_written=self._written,
-            watch=services.watching.watch_command,
-            writes=services.watching.writes,
+            watch=services.watching.commands.watch,
+            writes=services.watching.commands.writes,
             read_only=record.foreign,
         )
         self.keeper: LineHistory = self.history

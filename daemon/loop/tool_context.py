@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class SessionFiles:
     """The port ``Files`` of tools: which version the model saw, and the editor's unsaved text.
 
-    ``seen`` is the session's own record (see SessionState.seen_files), shared and updated in place.
+    ``seen`` is the session's own record (see daemon.state.given.Given.files), shared and updated in place.
     """
 
     seen: dict[str, str]
@@ -63,17 +63,17 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         workspace=services.workspace,
         tool_call_id=call.id,
         permission=permission,
-        files=SessionFiles(session.state.seen_files, services.editors, services.watching.on_read),
+        files=SessionFiles(session.state.given.files, services.editors, services.watching.files.add),
         history=session.files.keeper,
         diagnostics=session.diagnostics,
         navigation=services.languages.navigation,
         plan=plan,
-        scratch=services.trace_folder(session_id) / "output",
+        scratch=services.store.folder(session_id) / "output",
         journal=services.folder.journal,
         on_output=lambda text: session.commands.wrote(call.id, call.name, text),
         redact=SECRETS.text,
         sandbox=sandbox_policy(session),
-        branch=services.branch,
+        branch=services.folder.branch,
         notify_user=session.record.notice_once,
         session=SessionPorts(
             jobs=session.commands.jobs,
@@ -102,6 +102,6 @@ def sandbox_policy(session: Session) -> SandboxPolicy:
         ),
         hidden=(session.services.user_folder, Path.home() / ".goalwright"),
         readable=(*session.services.folder.readable, *readable_folders(session.policy)),
-        copy_of=session.services.branch.copy_of,
+        copy_of=session.services.folder.branch.copy_of,
         always=looks,
     )

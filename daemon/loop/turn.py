@@ -402,7 +402,7 @@ class Turn:
         self._started = self._times.begin(call.id)
         self._goal_of_call[call.id] = goal_of_step(call.id) or self._state.plan.current_id
         if call.name == "bash" or call.name.startswith(OWN):
-            self._services.watching.expect_command()
+            self._services.watching.commands.expect()
         self._record.emit(
             ToolStarted(trace_id=self._id, time=self._services.now(), tool_call_id=call.id, name=call.name)
         )
@@ -458,7 +458,7 @@ class Turn:
         trusted = self._session.trust == "trusted"
         found = await NestedInstructions(self._services.workspace, trusted).for_files(
             files,
-            self._state.instructions if trusted else self._state.untrusted_instructions,
+            self._state.given.instructions if trusted else self._state.given.untrusted_instructions,
             readable=lambda path: context.permission.decide("read", path) == "allow",
         )
         if found and not trusted:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from daemon.config import MAX_FILE, not_used, usable
 from tools.files.regular_files import read_regular
-from tools.json_access import array, mapping, without_comments
+from tools.json_access import array, without_comments
 from tools.localization import n, noted, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
-from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
 from daemon.model.events import (
     ContextMarked,
     Event,
-    FileChanged,
     FilesRestored,
     GoalAdded,
     GoalMoved,
@@ -26,29 +23,25 @@ from daemon.model.events import (
     GoalUpdated,
     Marks,
     MessageAdded,
-    MessageDiscarded,
-    MessagePartAdded,
-    MessageTextAdded,
     Notice,
     PermissionForgotten,
     PermissionReplied,
     QueueChanged,
     SessionUpdated,
     SystemPromptChanged,
-    ToolStarted,
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added, priced
+from daemon.model.messages import Message, NotePart, Usage, added, priced
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
 from daemon.plan.tree import PlanTree
+from daemon.state.given import Given
 from daemon.state.goal_events import change_of
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
+from daemon.state.open_turn import OpenTurn
 from daemon.state.session_head import SessionHead
 from daemon.state.spending import Spending
-from tools.access import MCP_LOADED, MCP_SEARCH
-from tools.json_access import array, mapping
 
 if TYPE_CHECKING:
     from daemon.state.children import Spent
@@ -72,21 +65,14 @@ class SessionState(SessionHead):
         self.queue: tuple[QueuedPrompt, ...] = trace.carried.queue
         self.turn: str | None = None
         """Prompt id of the turn under way."""
-        self.turn_has_prompt = False
-        """The prompt of the turn under way is among the messages."""
-        self.streaming: dict[str, dict[int, MessagePartAdded]] = {}
-        """Complete parts of messages that are not complete yet, by message id."""
-        self.under_way: dict[str, bool] = {}
-        """Tool calls under way by id, and whether each was allowed or did more than ask: see
-        daemon.loop.interrupted_turn."""
+        self.open = OpenTurn()
         self.jobs: dict[str, str] = dict(trace.carried.jobs)
         """Background commands without a recorded end: the command by the job's id."""
         self._ended_early: set[str] = set()
         """Jobs that ended before the result that names them was stored."""
         self.granted: list[Rule] = list(trace.carried.granted)
         """Rules that the user allowed for the rest of the session by "always"."""
-        self.seen_files: dict[str, str] = {}
-        """Hash of the version of each file that the model saw last, by absolute path."""
+        self.given = Given()
         self.notes: tuple[str, ...] = trace.carried.notes
         """Notes for the model with the next prompt."""
         self.marks = Marks(frozenset(trace.carried.pruned), trace.carried.history_before)
@@ -102,32 +88,26 @@ class SessionState(SessionHead):
         self.spending = Spending()
         """Tokens by goal."""
         self.spending.recount(self.messages, self.plan, self.children)
-        self.instructions: dict[str, str] = {}
-        """Instruction files of folders that the model was given with a tool result: text by shown path."""
-        self.untrusted_instructions: dict[str, str] = {}
-        """Instructions that were shown as information only."""
         self.position = (0, 0)
         """How many prompts came before the last one, and how many answers since it."""
         self._prompts = 0
-        self.loaded_tools: dict[str, None] = {}
-        """MCP tools whose definitions a search has loaded, in order; see daemon.loop.tool_selection."""
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
         for message in self.messages:
             self._count(message)
-            self._note_files(message)
+            self.given.note(message, self.trace.workspace)
             self.call_ids.update(call.id for call in message.tool_calls())
 
     def apply(self, event: Event) -> Spent | None:
         """Take one event into account; returns what a branch or sub-agent took by it, None for other events."""
-        self._note_call(event)
+        self.open.apply(event, self.pending)
         self._note(event)
         asked = self.pending.get(event.request_id) if isinstance(event, PermissionReplied) else None
         if (spent := super().apply(event)) is not None:
             self.spending.add_child(event, spent, self.messages, self.plan, self.children)
         match event:
-            case MessageAdded() | MessagePartAdded() | MessageTextAdded() | MessageDiscarded():
-                self._apply_message(event)
+            case MessageAdded():
+                self._add_message(event)
             case GoalAdded() | GoalUpdated() | GoalRemoved() | GoalMoved():
                 self.plan.apply(change_of(event))
                 if isinstance(event, GoalMoved):
@@ -139,10 +119,8 @@ class SessionState(SessionHead):
                 self.granted = [rule for rule in self.granted if (rule.permission, rule.pattern) not in gone]
             case TurnStarted():
                 self.turn = event.prompt_id
-                self.turn_has_prompt = False
             case TurnEnded():
                 self.turn = None
-                self.streaming.clear()
             case ContextMarked():
                 before = self.marks.history_before if event.history_before is None else event.history_before
                 self.marks = Marks(self.marks.pruned | frozenset(event.pruned), before)
@@ -165,19 +143,6 @@ class SessionState(SessionHead):
             self.notes = with_notice(self.notes, event)
             if event.code in (JOB_ENDED, JOB_KILLED) and self.jobs.pop(event.about, None) is None:
                 self._ended_early.add(event.about)
-
-    def _apply_message(
-        self, event: MessageAdded | MessagePartAdded | MessageTextAdded | MessageDiscarded
-    ) -> None:
-        match event:
-            case MessageAdded():
-                self._add_message(event)
-            case MessagePartAdded():
-                self.streaming.setdefault(event.message_id, {})[event.index] = event
-            case MessageTextAdded():
-                self._grow(event)
-            case MessageDiscarded():
-                self.streaming.pop(event.message_id, None)
 
     def _remember(self, event: PermissionReplied, request: PermissionRequest | None) -> None:
         if request is None or event.reply != "always" or event.scope != "session":
@@ -232,10 +197,6 @@ class SessionState(SessionHead):
         )
         return self.trace.model_copy(update={"carried": carried})
 
-    def parts_so_far(self, message_id: str) -> tuple[Part, ...]:
-        """Return the stored parts of an unfinished message in order."""
-        return tuple(event.part for _, event in sorted(self.streaming.get(message_id, {}).items()))
-
     def open_tool_calls(self) -> list[tuple[Message, str, str]]:
         """Tool calls without a result: (assistant message, call id, tool name), in order."""
         answered: set[str | None] = set()
@@ -264,60 +225,16 @@ class SessionState(SessionHead):
         order.last = max(order.last, self.order.last)
         self.order = order
 
-    def _note_call(self, event: Event) -> None:
-        """How far the tool calls under way have come, before ``event`` counts."""
-        if isinstance(event, ToolStarted):
-            self.under_way[event.tool_call_id] = False
-        elif isinstance(event, TurnEnded):
-            self.under_way.clear()
-        elif isinstance(event, MessageAdded):
-            self.under_way.pop(event.message.tool_call_id or "", None)
-        elif isinstance(event, PermissionReplied):
-            request = self.pending.get(event.request_id)
-            # Whether a repeated call may run is asked before the tool runs at all, so an answer changes nothing.
-            if (
-                request is not None
-                and request.permission not in ("doom_loop", "question")
-                and event.reply in ("once", "always")
-            ):
-                self.under_way[request.tool_call_id] = True
-        elif isinstance(event, FileChanged) or (
-            isinstance(event, GoalAdded | GoalUpdated | GoalMoved | GoalRemoved | FilesRestored)
-            and not event.by
-        ):
-            # Edits that wait for an answer are not affected by one that was accepted before them.
-            ours = event.tool_call_id if isinstance(event, FileChanged) else ""
-            self.under_way.update(dict.fromkeys([ours] if ours in self.under_way else self.under_way, True))
-
-    def _grow(self, event: MessageTextAdded) -> None:
-        parts = self.streaming.setdefault(event.message_id, {})
-        known = parts.get(event.index)
-        before = (
-            known.part.text if known is not None and isinstance(known.part, TextPart | ReasoningPart) else ""
-        )
-        part = (TextPart if event.kind == "text" else ReasoningPart)(text=before + event.text)
-        parts[event.index] = MessagePartAdded(
-            event_id=event.event_id,
-            trace_id=event.trace_id,
-            time=event.time,
-            message_id=event.message_id,
-            goal_id=event.goal_id,
-            index=event.index,
-            part=part,
-        )
-
     def _add_message(self, event: MessageAdded) -> None:
         message = event.message
         if message.role == "user" and message.compaction() is None:
-            self.turn_has_prompt = True
             self.notes = ()  # it carries them
         self.messages.append(message)
         self.order.last = max(self.order.last, message.sequence)
         self._count(message)
         self.call_ids.update(call.id for call in message.tool_calls())
-        self.streaming.pop(message.message_id, None)
         self.plan.apply_counts(event.affected_goals)
-        self._note_files(message)
+        self.given.note(message, self.trace.workspace)
         self._note_job(message)
         self.spending.add(message, self.plan)
 
@@ -364,20 +281,3 @@ class SessionState(SessionHead):
             self._ended_early.discard(job_id)
         else:
             self.jobs[job_id] = command
-
-    def _note_files(self, message: Message) -> None:
-        # The rule "read before you change" must also hold after a restart of the daemon.
-        result = message.tool_result() if message.role == "tool" else None
-        if result is None or result.is_error:
-            return
-        if result.name == MCP_SEARCH:
-            loaded = array(result.metadata.get(MCP_LOADED))
-            self.loaded_tools.update(dict.fromkeys(name for name in loaded if isinstance(name, str)))
-        self.instructions.update(instructions_of(result.metadata))
-        self.untrusted_instructions.update(instructions_of(result.metadata, UNTRUSTED_KEY))
-        files = cast("list[object]", result.metadata.get("files") or [result.metadata])
-        for entry in files:
-            fields = mapping(entry)
-            path, sha256 = fields.get("path"), fields.get("sha256")
-            if isinstance(path, str) and isinstance(sha256, str):
-                self.seen_files[str(Path(self.trace.workspace, path))] = sha256

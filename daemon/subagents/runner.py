@@ -158,7 +158,7 @@ class SessionSubagents:
         if not shown.cut:
             return text, None
         services = self.session.services
-        path = services.trace_folder(self.session.session_id) / "output" / f"task-{meta.id}.md"
+        path = services.store.folder(self.session.session_id) / "output" / f"task-{meta.id}.md"
         try:
             await asyncio.to_thread(_write, path, text)
         except OSError as error:

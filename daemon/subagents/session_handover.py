@@ -176,7 +176,7 @@ def _approval_rules(session: Session) -> RuleSet:
     config = session.config
     if session.mode == "plan":
         return RuleSet(base=())
-    granted, granted_here = session.services.grants()
+    granted, granted_here = session.services.permissions.keeper.rules()
     return RuleSet(
         base=_naming(config.base_rules),
         workspace=_naming(config.workspace_rules),

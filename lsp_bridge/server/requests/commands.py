@@ -35,7 +35,7 @@ class CommandRequests(RequestArea):
         trust, rules = self._context.client_trust(), self._context.client_rules()
         servers, session_id = self._core.mcp, params.session_id or ""
         if params.start:
-            self._core.reload_config()
+            self._core.configuration.forget()
             await servers.begin(trust, LISTING_WAIT_S, session_id=session_id)
             await servers.listed(trust, session_id)
         commands, skills = await asyncio.to_thread(self._core.found_prompts, trust)

@@ -101,9 +101,9 @@ def _instructions(session: Session) -> dict[str, str]:
     state = session.state
     found = {
         path: instruction_block(path, text, trusted=False)
-        for path, text in state.untrusted_instructions.items()
+        for path, text in state.given.untrusted_instructions.items()
     }
-    return found | {path: instruction_block(path, text) for path, text in state.instructions.items()}
+    return found | {path: instruction_block(path, text) for path, text in state.given.instructions.items()}
 
 
 def _has(content: Iterable[Part], block: str) -> bool:

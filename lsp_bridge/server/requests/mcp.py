@@ -101,7 +101,7 @@ class McpRequests(RequestArea):
 
     async def _look(self) -> None:
         """Read which servers are configured, so that one that does not run is known."""
-        self._core.reload_config()
+        self._core.configuration.forget()
         await self._core.mcp.look(self._context.client_trust())
 
     async def _listed(self, *, start: bool) -> p.McpListResult:

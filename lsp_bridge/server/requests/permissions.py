@@ -97,7 +97,7 @@ class PermissionRequests(RequestArea):
     @request("goalwright/permission/rules", changes=False)
     async def rules(self, params: p.PermissionRulesParams) -> p.PermissionRulesResult:
         """List the grants, and all other rules, as the files are now."""
-        self._core.reload_config()
+        self._core.configuration.forget()
         grants = self._core.grants.all()
         config, trust = self._context.client_config(), self._context.client_trust()
         if params.session_id is None:

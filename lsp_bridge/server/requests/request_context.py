@@ -91,7 +91,7 @@ class RequestContext:
 
     def check_rules(self) -> None:
         """Raises RequestError when nothing may be done because the configuration cannot be read."""
-        self.core.reload_config()
+        self.core.configuration.forget()
         if blocking := self.client_config().blocking:
             # Without its rules a configuration would allow what the user forbade.
             raise RequestError(
@@ -130,7 +130,7 @@ class RequestContext:
             unattended=self.client.there.unattended,
             default_model=choice.model,
         )
-        self.core.dump(session)
+        self.core.outlets.dump(session)
 
     def restrict(self, session: Session) -> None:
         """Restrict a session at once where the folder is no longer trusted, whoever started its work."""

@@ -45,7 +45,12 @@ class SessionRequests(RequestArea):
         notices += [*config.blocking, *config.problems]
         policy = config.settings.commands.sandbox_policy()
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, policy, core.workspace)
-        notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox, core.telemetry_problem]
+        notices += [
+            *core.grants.problems(),
+            mode_notice(config, trust),
+            no_sandbox,
+            core.outlets.telemetry_problem,
+        ]
         notices += [*await core.mcp.problems(trust), *core.own_tools.status(trust)[1]]
         return p.DaemonStatus(
             version=self._context.version,
@@ -71,7 +76,7 @@ class SessionRequests(RequestArea):
     @request("goalwright/config/problems", changes=False)
     async def problems(self, params: p.Empty) -> p.ConfigProblems:
         """List what is not used of the configuration, as its files are now."""
-        self._core.reload_config()
+        self._core.configuration.forget()
         config = self._context.client_config()
         return p.ConfigProblems(problems=(*config.blocking, *config.problems))
 
@@ -86,7 +91,7 @@ class SessionRequests(RequestArea):
     @request("goalwright/session/new", changes=False)
     async def new(self, params: p.SessionNewParams) -> p.SessionResult:
         """Begin a session."""
-        self._core.reload_config()
+        self._core.configuration.forget()
         if params.model is not None:
             check_model(params.model)
         if params.mode is not None:
@@ -174,7 +179,7 @@ class SessionRequests(RequestArea):
             under_way=tuple(
                 p.CallUnderWay(tool_call_id=call_id, output=session.commands.live_output.get(call_id, ""))
                 for call_id in dict.fromkeys(
-                    [*state.under_way, *session.commands.jobs.begun_by(), *session.commands.live_output]
+                    [*state.open.calls, *session.commands.jobs.begun_by(), *session.commands.live_output]
                 )
             ),
             compacting=session.compacting,
@@ -341,7 +346,7 @@ class SessionRequests(RequestArea):
     def _notice_once(self, session: Session, choice: ModelChoice) -> None:
         """Show the user problems of the settings and the like at a session's first prompt, and of telemetry at the next
         one: by then a client listens."""
-        if problem := self._core.telemetry_problem:
+        if problem := self._core.outlets.telemetry_problem:
             session.record.notice_once(problem, "telemetry")
         if session.state.messages or session.running:
             return

@@ -151,7 +151,7 @@ def check_record(store: TraceStore, trace_id: str, live: SessionState | None = N
         check_pairs(again)
         assert again.turn is None
         assert not again.pending
-    assert not again.streaming
+    assert not again.open.streaming
     assert again.trace.message_count == len(messages)
     counted = sum(goal.self_stats.message_count for goal in again.plan.snapshot().goals)
     goals = {goal.id for goal in again.plan.snapshot().goals}
@@ -165,11 +165,11 @@ def check_record(store: TraceStore, trace_id: str, live: SessionState | None = N
         assert live.notes == again.notes
         assert live.marks == again.marks
         assert live.budget == again.budget
-        assert live.instructions == again.instructions
+        assert live.given.instructions == again.given.instructions
         assert live.spending == again.spending
         assert live.plan.replaced == again.plan.replaced
         # A write whose result could not be stored any more is known only to the living.
-        assert live.seen_files.keys() >= again.seen_files.keys()
+        assert live.given.files.keys() >= again.given.files.keys()
 
 
 def check_pairs(state: SessionState) -> None:

@@ -59,7 +59,7 @@ def explored(
         branch = BranchMeta(id=name, explore_start_id=start, description=f"Way {name}")
         session.emit(BranchStarted(trace_id=trace_id, time=now, explore_start_id=start, branch=branch))
         save_result(
-            session.services.trace_folder(child_id(trace_id, name)) / "result",
+            session.services.store.folder(child_id(trace_id, name)) / "result",
             changes,
             b"patch of " + name.encode(),
         )

@@ -101,7 +101,8 @@ async def test_a_new_session_sees_the_configuration_of_now(tmp_path: Path) -> No
         (tmp_path / "home").mkdir(exist_ok=True)
         (tmp_path / "home" / "config.json").write_text('{"max_tokens": 1000}')
         assert bench.core.config().settings.model.max_tokens == 16_000
-        assert bench.core.reload_config().settings.model.max_tokens == 1000
+        bench.core.configuration.forget()
+        assert bench.core.config().settings.model.max_tokens == 1000
 
 
 async def test_idle_daemon_stops_after_the_timeout(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ async def test_external_change_of_a_read_file_notifies_the_servers(tmp_path: Pat
         path = bench.workspace / "a.txt"
         path.write_text("old\n")
         await bench.session().prompt("x")
-        await until(lambda: not bench.core._watch._background)
+        await until(lambda: not bench.core._services.watching.files._background)
         path.write_text("new\n")
         told = bench.diagnostics.told
         await until(lambda: path in told)

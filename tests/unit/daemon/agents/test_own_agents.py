@@ -69,7 +69,7 @@ async def test_session_with_unusable_agent_is_refused_with_the_choices(tmp_path:
             with pytest.raises(UnknownAgentError, match=message):
                 bench.core.new_session(agent=name)
         assert bench.core.store.trace_ids() == []
-        assert "critic" in [agent.name for agent in bench.core.agents()]
+        assert "critic" in [agent.name for agent in bench.core.found_agents().agents]
 
 
 async def test_task_tool_lists_user_and_workspace_sub_agents(tmp_path: Path) -> None:

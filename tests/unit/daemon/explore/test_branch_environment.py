@@ -70,7 +70,7 @@ class Branch:
             SHIPPED,
             branch=self.services.folder.rules,
             root=self.services.workspace.as_posix(),
-            stands_for=str(self.services.branch.copy_of),
+            stands_for=str(self.services.folder.branch.copy_of),
         )
 
     async def command(self, line: str, history: SessionHistory) -> Sequence[CommandChange]:
@@ -105,7 +105,7 @@ async def branch(folder: Path, part: str = "") -> AsyncGenerator[Branch]:
         main = replace(
             main,
             languages=replace(main.languages, open_language_services=open_language_services),
-            branch=BranchCommands(environment={"OURS": "1"}),
+            folder=replace(main.folder, branch=BranchCommands(environment={"OURS": "1"})),
         )
         copies = await asyncio.to_thread(copies_for, main.workspace, main.user_folder / "branches", ())
         copy = await copies.open(f"{session.session_id}:A", await copies.base())
@@ -134,9 +134,9 @@ async def test_command_changes_in_the_copy_are_kept_without_residue(
             tmp_path / "files",
             lambda: datetime.now(UTC),
             it.services.workspace,
-            watch=it.services.watching.watch_command,
+            watch=it.services.watching.commands.watch,
         )
-        it.services.watching.expect_command()
+        it.services.watching.commands.expect()
         before = status(it.copy.root)
         changes = await it.command("echo 'A = 2' > src/a.py; echo new > src/b.py; echo x > y.log", history)
         found = {change.path.relative_to(it.copy.root).as_posix(): change for change in changes}
@@ -160,15 +160,15 @@ async def test_branch_services_use_the_copy_everywhere(tmp_path: Path) -> None:
     async with branch(tmp_path) as it:
         services = it.services
         assert services.workspace == it.copy.root
-        assert services.branch.copy_of == it.main.workspace
+        assert services.folder.branch.copy_of == it.main.workspace
         assert isinstance(services.editors, NoEditors)
         assert services.languages.diagnostics is it.diagnostics.diagnostics
         assert services.folder.journal.is_relative_to(it.copy.private)
-        assert services.branch.environment == {"OURS": "1", **it.copy.environment}
+        assert services.folder.branch.environment == {"OURS": "1", **it.copy.environment}
         assert services.trust() == it.main.trust()
         for there in (it.main.workspace / "src/a.py", it.main.workspace / ".git/index"):
             assert it.rules.judge(PermissionAsk("edit", (str(there),), "")).action == "deny"
-        assert services.trace_folder is it.main.trace_folder, "stored where the main line's is"
+        assert services.store is it.main.store, "stored where the main line's is"
 
 
 async def test_branch_reads_its_own_full_outputs_without_asking(
@@ -188,7 +188,7 @@ async def test_branch_reads_its_own_full_outputs_without_asking(
 async def test_files_that_were_read_are_watched_for_changes_by_others(tmp_path: Path) -> None:
     async with branch(tmp_path) as it:
         path = it.copy.root / "src/a.py"
-        it.services.watching.on_read(path)
+        it.services.watching.files.add(path)
 
         loop = asyncio.get_running_loop()
         written = 0.0
@@ -210,7 +210,7 @@ async def test_closed_branch_watches_nothing(tmp_path: Path) -> None:
             tmp_path / "files",
             lambda: datetime.now(UTC),
             it.services.workspace,
-            watch=it.services.watching.watch_command,
+            watch=it.services.watching.commands.watch,
         )
         await it.command("echo 1 > src/c.py", history)
         await it.around.close()
@@ -246,14 +246,14 @@ async def test_git_works_on_a_real_copy_in_the_sandbox(part: str) -> None:
                 "workspace-write",
                 hidden=(services.user_folder,),
                 readable=services.folder.readable,
-                copy_of=services.branch.copy_of,
+                copy_of=services.folder.branch.copy_of,
             )
             ctx = replace(
                 fake_context(it.copy.root),
                 journal=services.folder.journal,
                 scratch=Path(folder) / "scratch",
                 sandbox=policy,
-                branch=services.branch,
+                branch=services.folder.branch,
             )
             result = await BashTool().run(
                 BashInput(command="git log --format=%s && git cat-file -p HEAD:./src/a.py && echo $OURS"), ctx

@@ -86,7 +86,7 @@ async def test_merge_of_a_real_copy_gives_its_tree_and_keeps_edits(tmp_path: Pat
         explored(session, {"A": []})
         changes, patch = await copy.outcome()
         save_result(
-            session.services.trace_folder(child_id(session.session_id, "A")) / "result", changes, patch
+            session.services.store.folder(child_id(session.session_id, "A")) / "result", changes, patch
         )
         wanted = tree(inside)
         await copy.close()

@@ -106,7 +106,7 @@ async def test_file_written_by_a_merge_must_be_read_before_an_edit(tmp_path: Pat
         write(bench, a_py=OLD)
         explored(session, {"A": [updated("a.py", OLD, TOP)]})
         await selected(bench, session, "A")
-        assert str(bench.workspace / "a.py") not in session.state.seen_files
+        assert str(bench.workspace / "a.py") not in session.state.given.files
 
 
 async def test_concurrent_user_edits_are_kept_in_a_merge(tmp_path: Path) -> None:
@@ -476,9 +476,9 @@ async def test_invalid_selection_error_lists_the_choices(tmp_path: Path) -> None
         assert "not in the workspace" in await refusal(session, "A:../x")
         assert "not in the workspace" in await refusal(session, "A:/etc/passwd")
         assert "Nothing is selected" in await refusal(session)
-        remove_result(session.services.trace_folder(f"{session.session_id}:B") / "result")
+        remove_result(session.services.store.folder(f"{session.session_id}:B") / "result")
         assert "The changes of branch B" in await refusal(session, "B")
-        (session.services.trace_folder(f"{session.session_id}:A") / "result/changes.json").write_text("{")
+        (session.services.store.folder(f"{session.session_id}:A") / "result/changes.json").write_text("{")
         assert "damaged" in await refusal(session, "A")
 
 

@@ -222,7 +222,8 @@ async def test_tests_run_in_the_sandbox_if_available(tmp_path: Path) -> None:
             sandboxed = False  # then it runs as bash would, and the question says so
         else:
             sandboxed = True
-        own = replace(session.services, workspace=copy.root, branch=BranchCommands(bench.workspace))
+        folder = replace(session.services.folder, branch=BranchCommands(bench.workspace))
+        own = replace(session.services, workspace=copy.root, folder=folder)
         child = open_child(session, "A", session.agent, services=own, explore_start_id="1")
         try:
             line = f"touch made {bench.workspace}/escaped; ls; exit 4"

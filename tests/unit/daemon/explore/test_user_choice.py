@@ -331,7 +331,7 @@ async def test_removed_branch_keeps_only_its_summary(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")], "B": []})
-        folder = session.services.trace_folder(f"{session.session_id}:A")
+        folder = session.services.store.folder(f"{session.session_id}:A")
         (folder / "messages").mkdir()
         await branch_actions.remove_branch(session, "A", "VS Code")
         await branch_actions.remove_branch(session, "A", "VS Code")
@@ -356,4 +356,4 @@ async def test_branch_of_imported_session_is_not_removed_or_merged(tmp_path: Pat
             await branch_actions.remove_branch(session, "A")
         with pytest.raises(ToolError, match="not started by you"):
             await picking(session, "A")
-        assert (session.services.trace_folder(f"{session.session_id}:A") / "result").is_dir()
+        assert (session.services.store.folder(f"{session.session_id}:A") / "result").is_dir()

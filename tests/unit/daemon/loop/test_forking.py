@@ -143,7 +143,7 @@ async def test_fork_gets_no_grants_and_no_undo_history(tmp_path: Path) -> None:
         fork = await forked(bench, session, None)
         assert fork.state.granted == []
         assert fork.mode == "plan"
-        assert fork.state.seen_files == session.state.seen_files
+        assert fork.state.given.files == session.state.given.files
         assert (await Restorer(session).overview()).undo is not None
         assert (await Restorer(fork).overview()).changes == ()
 

@@ -50,7 +50,7 @@ def same(one: SessionState, other: SessionState) -> None:
     assert one.plan.plan_add(["x"], "") == other.plan.plan_add(["x"], "")
     assert one.granted == other.granted
     assert one.queue == other.queue
-    assert one.seen_files == other.seen_files
+    assert one.given.files == other.given.files
 
 
 async def test_a_session_at_rest_is_the_same_from_snapshot_and_log(tmp_path: Path) -> None:

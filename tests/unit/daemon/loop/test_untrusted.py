@@ -79,7 +79,7 @@ async def test_when_trust_changes_the_prompt_changes_at_the_next_turn(tmp_path: 
         session.policy.use(trust=trust)
         await session.prompt("go")
         assert '<untrusted_instructions file="sub/AGENTS.md">' in results(session)[0].content
-        assert session.state.instructions == {}
+        assert session.state.given.instructions == {}
         session.policy.use(trust="trusted")
         await session.prompt("again")
         assert "untrusted" not in system(bench)
@@ -88,7 +88,7 @@ async def test_when_trust_changes_the_prompt_changes_at_the_next_turn(tmp_path: 
             '<instructions file="sub/AGENTS.md">\nUse spaces.\n</instructions>'
         )
         assert "Use spaces" not in results(session)[2].content
-        assert session.state.instructions == {"sub/AGENTS.md": "Use spaces."}
+        assert session.state.given.instructions == {"sub/AGENTS.md": "Use spaces."}
 
 
 async def test_forged_tags_in_a_result_stay_in_the_result(tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ async def test_disabled_servers_and_tools(tmp_path: Path) -> None:
         await run(bench, "done")
         assert offered(bench) and "mcp__bad__work" not in offered(bench)
         configure(tmp_path, mcp_disabled=["bad"])
-        bench.core.reload_config()
+        bench.core.configuration.forget()
         await run(bench, "done")
         assert offered(bench) == []
         (status,), _ = bench.core.mcp.servers("trusted")

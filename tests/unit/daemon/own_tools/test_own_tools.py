@@ -282,7 +282,7 @@ async def test_a_folder_counts_once_it_is_trusted(tmp_path: Path) -> None:
         assert offered(bench) == ["tool__say"]
         assert "loud.json: only a tool of your own may leave the sandbox" in notices(bench)
         bench.core.configuration.trusted.remove(bench.workspace)
-        bench.core.reload_config()
+        bench.core.configuration.forget()
         session = bench.session()
         session.policy.use(trust="unknown")
         bench.models.then("done")

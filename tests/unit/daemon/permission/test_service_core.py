@@ -141,7 +141,7 @@ async def test_grant_does_not_override_a_workspace_deny(tmp_path: Path) -> None:
         path.parent.mkdir()
         path.write_text(json.dumps({"permission": {"edit": {"vendor/*": "deny"}}}))
         bench.core.grants.add([Grant(permission="edit", pattern="*")], "user")
-        bench.core.reload_config()
+        bench.core.configuration.forget()
         session = bench.session()
         assert (await finish(prompted(session, "go"))).stop == "end_turn"
         assert made(bench, "vendor/a.py") == [False]
@@ -182,7 +182,7 @@ async def test_allow_rules_of_the_workspace_apply_once_trusted(tmp_path: Path, t
         bench.core.configuration.trusted.remove(bench.workspace)
         if trust == "trusted":
             bench.core.configuration.trusted.add(bench.workspace)
-        bench.core.reload_config()
+        bench.core.configuration.forget()
         session: Session = bench.session()
         assert session.mode == ("auto" if trust == "trusted" else "ask")
         turn = prompted(session, "go")

@@ -50,7 +50,7 @@ async def test_the_step_tree_is_written_while_the_session_works(tmp_path: Path) 
 async def test_an_editors_setting_is_enough(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Hello.", command_line={"permission": {"*": "allow"}}) as bench:
         session = bench.session(settings={"debug_trace": True})
-        bench.core.dump(session)
+        bench.core.outlets.dump(session)
         await session.prompt("Hi")
         file = bench.workspace / ".trace" / session.session_id / "tree.json"
         await until(lambda: descriptions(file) == ["Hello."], "the dump")

@@ -40,7 +40,7 @@ from daemon.store.sql.search import search
 from daemon.store.sql.stats import sums
 from daemon.store.sql.store import SqlTraceStore
 from daemon.store.sql.tokens import grants, issue
-from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
+from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError, UnreachableError
 from tests.support.drivers.postgres import Postgres, database_for, give_back, shared
 from tests.support.drivers.team import tell
 from tests.support.drivers.waiting import until
@@ -342,6 +342,19 @@ def test_names_of_any_length_are_stored_and_found(store: SqlTraceStore) -> None:
     store.append(added(message(1, "said").model_copy(update={"message_id": name})))
     assert [len(search(store, text, limit=9)) for text in (name[-80:], other[-80:], "said")] == [1, 1, 1]
     assert store.messages(ID)[0].message_id == name
+
+
+def test_events_of_others_are_left_out_and_newer_ones_refused(store: SqlTraceStore) -> None:
+    store.create(trace())
+    ours, other = started(), started().model_copy(update={"trace_id": OTHER})
+    records = [
+        event.model_copy(update={"event_id": at}).stored() for at, event in enumerate((ours, other), 1)
+    ]
+    store.put_lines(ID, [StoredLine(at, json_bytes(record)) for at, record in enumerate(records, 1)])
+    assert [event.event_id for event in store.events(ID)] == [1]
+    store.put_lines(ID, [StoredLine(3, json_bytes({**records[0], "event_id": 3, "format": 99}))])
+    with pytest.raises(NewerFormatError):
+        store.events(ID)
 
 
 def test_archive_without_events_is_not_stored(store: SqlTraceStore, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocati
 from lsp_bridge.cli.text import shown
 from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line
 from lsp_bridge.cli.trace.stored_traces import chosen, store_of
-from tools.files.regular_files import write_private
+from tools.files.regular_files import private_file
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -311,7 +311,8 @@ def save(output: Path, data: bytes, *, force: bool = False) -> None:
         path = output.resolve()  # keep a link a link
         kind = path.stat().st_mode if path.exists() else None
         if kind is None or (stat.S_ISREG(kind) and force):
-            write_private(path, data)
+            with private_file(path) as file:
+                file.write(data)
         elif stat.S_ISREG(kind):
             raise StoreError(
                 t("{output} already exists. Choose another file, or replace it with --force.", output=output)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class SessionFiles:
     """The port ``Files`` of tools: which version the model saw, and the editor's unsaved text.
 
-    ``seen`` is the session's own record (see daemon.state.given.Given.files), shared and updated in place.
+    ``seen`` is the session's own record (see daemon.state.session_state.Given.files), shared and updated in place.
     """
 
     seen: dict[str, str]

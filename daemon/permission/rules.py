@@ -101,21 +101,25 @@ class RuleSet:
     """The agent, or one that started it, is read-only: what mode plan denies is denied in every mode."""
 
     def __post_init__(self) -> None:
-        self._layers = (
+        self.root = matching.tidy(self.root)
+        self.stands_for = matching.tidy(self.stands_for)
+        self.insists = frozenset(self.insists)
+        self._now = Circumstances(self.mode, self.trust, self.looks, copied=bool(self.stands_for))
+        layers = Layers(*self._layers, trusted=self.trusted)
+        self._judge = Judge(layers, self.root, self.stands_for, self.insists)
+        self._plain: dict[str, FastPath] = {}
+        self._offers: dict[str, bool] = {}
+
+    @cached_property
+    def _layers(self) -> tuple[Sequence[Rule], ...]:
+        return (
             self.base, self.granted, self.workspace, self.granted_here, self.session, self.agent,
             *self.bounds, self.branch,
         )  # fmt: skip
-        self._root = matching.tidy(self.root)
-        self._stands_for = matching.tidy(self.stands_for)
-        self._insists = frozenset(self.insists)
-        self._copy = (
-            re.compile(rf"{re.escape(self._root)}(?![\w.-])") if self._root and self.stands_for else None
-        )
-        self._now = Circumstances(self.mode, self.trust, self.looks, copied=bool(self.stands_for))
-        layers = Layers(*self._layers, trusted=self.trusted)
-        self._judge = Judge(layers, self._root, self._stands_for, self._insists)
-        self._plain: dict[str, FastPath] = {}
-        self._offers: dict[str, bool] = {}
+
+    @cached_property
+    def _copy(self) -> re.Pattern[str] | None:
+        return re.compile(rf"{re.escape(self.root)}(?![\w.-])") if self.root and self.stands_for else None
 
     def __hash__(self) -> int:
         # Equal ones decide the same. Hashing the rules would take as long as comparing them.
@@ -129,7 +133,7 @@ class RuleSet:
         plain = self._plain.get(permission)
         if plain is None or plain.home != matching.home():
             rules = chain.from_iterable(self._layers)
-            plain = self._plain[permission] = FastPath(rules, permission, self._root, self._stands_for)
+            plain = self._plain[permission] = FastPath(rules, permission, self.root, self.stands_for)
         kinds = plain.kinds(target)
         if kinds is None:
             return self._decide(permission, target)
@@ -182,28 +186,28 @@ class RuleSet:
             return tuple(wanted)
         found: dict[Suggestion, None] = {}
         for one in wanted:
-            pattern = matching.normal(one.pattern, self._root) if one.permission in PATHS else one.pattern
+            pattern = matching.normal(one.pattern, self.root) if one.permission in PATHS else one.pattern
             found.setdefault(Suggestion(one.permission, self._copy.sub(self._named, pattern)))
         return tuple(found)
 
     def _each_time(self, reason: Reason) -> bool:
-        insisted = reason.permission in self._insists and reason.rule == insistence(reason.permission)
+        insisted = reason.permission in self.insists and reason.rule == insistence(reason.permission)
         return reason.action == "ask" and (insisted or reason.rule.source == "branch")
 
     def _at_home(self, access: Access) -> Access:
         """Return a command that names files of a branch's copy, as it would be written in the workspace."""
-        if self._copy is None or access.permission != "bash" or self._root not in access.target:
+        if self._copy is None or access.permission != "bash" or self.root not in access.target:
             return access
         target, plain = (self._copy.sub(self._named, text) for text in (access.target, access.plain))
         return replace(access, target=target, plain=plain)
 
     def _named(self, _: re.Match[str]) -> str:
-        return self._stands_for
+        return self.stands_for
 
     def places_outside(self) -> list[tuple[str, bool]]:
         """Return patterns by which rules name paths outside the workspace, absolute, the strongest last; the flag:
         reading there asks."""
-        around = PatternRoots(matching.home(), self._root, self._stands_for)
+        around = PatternRoots(matching.home(), self.root, self.stands_for)
         found: list[tuple[str, bool]] = []
         for rule in chain.from_iterable(self._layers[:-1]):  # those of a branch name the workspace and copies
             if rule.permission not in ("read", "external_directory", "*"):

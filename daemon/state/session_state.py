@@ -6,11 +6,13 @@ The live session and the replay after a crash run the same ``apply``, so they ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
+from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
 from daemon.model.events import (
@@ -36,12 +38,13 @@ from daemon.model.messages import Message, NotePart, Usage, added, priced
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
 from daemon.plan.tree import PlanTree
-from daemon.state.given import Given
 from daemon.state.goal_events import change_of
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.state.open_turn import OpenTurn
 from daemon.state.session_head import SessionHead
 from daemon.state.spending import Spending
+from tools.access import MCP_LOADED, MCP_SEARCH
+from tools.json_access import mapping, strings
 
 if TYPE_CHECKING:
     from daemon.state.children import Spent
@@ -52,6 +55,37 @@ class Order:
     """The sequence of the newest message of a session and all that it started."""
 
     last: int
+
+
+@dataclass(slots=True)
+class Given:
+    """Things that the model has, and need not be given again."""
+
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    """Hash of the version of each file that the model saw last, by absolute path."""
+    instructions: dict[str, str] = field(default_factory=dict[str, str])
+    """Instruction files of folders: text by shown path."""
+    untrusted_instructions: dict[str, str] = field(default_factory=dict[str, str])
+    """Those that were shown as information only."""
+    tools: dict[str, None] = field(default_factory=dict[str, None])
+    """MCP tools whose definitions a search has loaded, in order; see daemon.loop.tool_selection."""
+
+    def note(self, message: Message, workspace: str) -> None:
+        """Take a message into account."""
+        # The rule "read before you change" must also hold after a restart of the daemon.
+        result = message.tool_result() if message.role == "tool" else None
+        if result is None or result.is_error:
+            return
+        if result.name == MCP_SEARCH:
+            self.tools.update(dict.fromkeys(strings(result.metadata.get(MCP_LOADED))))
+        self.instructions.update(instructions_of(result.metadata))
+        self.untrusted_instructions.update(instructions_of(result.metadata, UNTRUSTED_KEY))
+        files = cast("list[object]", result.metadata.get("files") or [result.metadata])
+        for entry in files:
+            fields = mapping(entry)
+            path, sha256 = fields.get("path"), fields.get("sha256")
+            if isinstance(path, str) and isinstance(sha256, str):
+                self.files[str(Path(workspace, path))] = sha256
 
 
 class SessionState(SessionHead):
@@ -88,9 +122,8 @@ class SessionState(SessionHead):
         self.spending = Spending()
         """Tokens by goal."""
         self.spending.recount(self.messages, self.plan, self.children)
-        self.position = (0, 0)
-        """How many prompts came before the last one, and how many answers since it."""
-        self._prompts = 0
+        self._counted = (0, 0)
+        """Prompts, and answers since the last one."""
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
         for message in self.messages:
@@ -197,6 +230,12 @@ class SessionState(SessionHead):
         )
         return self.trace.model_copy(update={"carried": carried})
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """How many prompts came before the last one, and how many answers since it."""
+        prompts, answers = self._counted
+        return max(0, prompts - 1), answers
+
     def open_tool_calls(self) -> list[tuple[Message, str, str]]:
         """Tool calls without a result: (assistant message, call id, tool name), in order."""
         answered: set[str | None] = set()
@@ -261,10 +300,9 @@ class SessionState(SessionHead):
         if message.compaction() is not None or self._is_inherited(message):
             return
         if message.role == "user" and any(not isinstance(part, NotePart) for part in message.content):
-            self._prompts += 1
-            self.position = (self._prompts - 1, 0)
+            self._counted = (self._counted[0] + 1, 0)
         elif message.role == "assistant":
-            self.position = (self.position[0], self.position[1] + 1)
+            self._counted = (self._counted[0], self._counted[1] + 1)
 
     def _is_inherited(self, message: Message) -> bool:
         """Return whether a message came from the main session: a branch counts its own prompts and answers only."""

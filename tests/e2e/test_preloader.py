@@ -5,6 +5,7 @@ Starting one takes more than a second of processor time, so tests that leave it 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -105,9 +106,15 @@ def is_forked(daemon: Address, preloader_pid: int) -> bool:
 def circumstances(goalwright: CommandLine, daemon: Address) -> dict[str, object]:
     """What a process has from the one that started it, and the environment that its commands see."""
     process = Path(f"/proc/{daemon.pid}")
-    # Those of sessions come and go.
-    links = [str(one.readlink()) for one in (process / "fd").iterdir()]
-    files = [link for link in links if not link.startswith(("socket:", str(goalwright.workspace)))]
+    links: list[str] = []
+    for one in (process / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(str(one.readlink()))
+    # Those of sessions come and go, and those of modules that are loaded at the moment.
+    passing = ("socket:", str(goalwright.workspace))
+    files = [
+        link for link in links if not link.startswith(passing) and not link.endswith((".pyc", ".py", ".so"))
+    ]
     command = "env -0 > environment"
     model = goalwright.script(
         [{"tool_calls": [{"name": "bash", "input": {"command": command}}]}, {"text": "!"}]

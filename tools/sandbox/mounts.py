@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -122,7 +122,14 @@ class FolderEntries:
     guarded: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """Inodes of files that are kept."""
 
+    def pack(self) -> None:
+        """Share what is empty, since most folders have nothing of it and there may be many. Nothing is added later."""
+        for one in fields(self):
+            value: object = getattr(self, one.name)
+            setattr(self, one.name, next((empty for empty in _EMPTY if value == empty), value))
 
+
+_EMPTY: tuple[object, ...] = (list[str](), dict[str, str](), set[str]())
 _caches: OrderedDict[tuple[str, bool, Hashable], dict[str, FolderEntries]] = OrderedDict()
 """The folders of a workspace as they were found under one set of rules."""
 _lock = threading.Lock()
@@ -286,6 +293,7 @@ class _Look:
                 self._inner(found, entry, path)
             else:
                 self._file(found, entry, path, guards)
+        found.pack()
         return found, len(listed)
 
     def _guards(self, name: str) -> bool:

@@ -42,7 +42,7 @@ _HOME_SECRETS = words(
     ".config/anthropic .config/openai"
 )
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers.d")
-_NEW = ".goalwright-new-file"
+_NEW = ".new-file-of-a-command"
 """Stands for any new file of a folder when rules are asked."""
 MAX_ENTRIES = 1_000_000
 MAX_S = 20.0

@@ -328,12 +328,14 @@ class FastPath:
             for rule in rules
             if names_permission(rule, permission)
             for pattern in around.patterns(rule)
-            for form in matching.forms(pattern)
+            for text in (pattern, matching.fold(pattern))  # folded, it may end in another way
+            for form in matching.forms(text)
         } - {"*"}
         expressions = map(matching.regex, sorted(forms | set(map(matching.fold, forms))))
         self._named = re.compile("|".join(expressions) or r"(?!)", re.DOTALL)
         state = os.environ.get("GOALWRIGHT_HOME", "")
-        inside = matching.normal(matching.expanded(state, self.home), root) if state else "/"
+        state = matching.fold(matching.expanded(state, self.home)) if state else "/"
+        inside = matching.normal(state, matching.fold(root))
         self._none = not root or not matching.is_outside(inside)
 
     def kinds(self, name: str) -> tuple[Kind, ...] | None:

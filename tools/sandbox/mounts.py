@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from tools.files.protected_names import is_protected_name
+from tools.files.regular_files import TRACES
 from tools.process.environment import words
 from tools.sandbox.git_files import (
     KEPT_OF_GIT,
@@ -109,7 +110,7 @@ class FolderEntries:
     bare: bool = False
     hidden: list[str] = field(default_factory=list[str])
     closed: list[str] = field(default_factory=list[str])
-    """Those of the hidden and kept entries that are folders: nothing in them can be changed."""
+    """Those of the hidden entries that are folders."""
     kept: list[str] = field(default_factory=list[str])
     links: list[str] = field(default_factory=list[str])
     """Symbolic links with a protected name."""
@@ -267,6 +268,11 @@ def _linked(paths: Iterable[Path]) -> set[tuple[int, int]]:
     return found
 
 
+def of_store(name: str) -> bool:
+    """Return whether a name in the workspace is a file of the store, which only the daemon writes, also meanwhile."""
+    return name.startswith(f"{TRACES}/")
+
+
 class _Look:
     """Looks at the entries of single folders."""
 
@@ -313,7 +319,6 @@ class _Look:
             return
         if is_protected_name(path) or self._decide("edit", f"{path}/{_NEW}") == "deny":
             found.kept.append(entry.name)
-            found.closed.append(entry.name)
         found.folders.append(entry.name)
 
     def _file(self, found: FolderEntries, entry: os.DirEntry[str], path: str, guards: bool) -> None:
@@ -330,7 +335,7 @@ class _Look:
         if is_protected_name(path):
             found.kept.append(entry.name)
             found.guarded.add(inode)
-        elif self._writable and not guards and self._decide("edit", path) == "deny":
+        elif self._writable and not of_store(path) and self._decide("edit", path) == "deny":
             found.kept.append(entry.name)
             found.guarded.add(inode)
             found.things[entry.name] = identity(entry.path)

@@ -163,18 +163,36 @@ async def test_new_files_that_rules_forbid_to_edit_are_removed(ctx: FakeToolCont
     assert (ctx.workspace / "b").exists()
 
 
-async def test_what_others_write_in_a_kept_folder_stays(ctx: FakeToolContext) -> None:
-    make(ctx.workspace, "mkdir -p .trace/s/messages; echo 1 > .trace/s/messages/1.json")
-    ctx.permission.rules = [("edit", "*.json", "deny")]
+def taken_with_rules(ctx: FakeToolContext, meanwhile: str) -> list[str]:
     known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
-    make(ctx.workspace, "mkdir .trace/t; touch .trace/s/messages/2.json .trace/t/3.json; touch 4.json")
+    make(ctx.workspace, meanwhile)
     taken = take_away(
         ctx.workspace,
         known,
         ctx.workspace.parent / "taken",
         denied=lambda name: ctx.permission.decide("edit", name) == "deny",
     )
-    assert [one.name for one in taken] == ["4.json"]
+    return sorted(one.name for one in taken)
+
+
+async def test_what_the_daemon_stores_meanwhile_stays(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "mkdir -p .trace/s/messages; echo 1 > .trace/s/messages/1.json")
+    ctx.permission.rules = [("edit", "*.json", "deny")]
+    meanwhile = "mkdir .trace/t; touch .trace/s/messages/2.json .trace/t/3.json .trace/t/.envrc 4.json"
+    assert taken_with_rules(ctx, meanwhile) == [".trace/t/.envrc", "4.json"]
+
+
+async def test_denied_files_that_the_user_makes_anew_stay(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "mkdir docs; touch docs/a.md docs/b.md")
+    ctx.permission.rules = [("edit", "docs/*", "deny")]
+    assert taken_with_rules(ctx, "cp -r docs new; rm -r docs; mv new docs") == []
+
+
+async def test_kept_folders_are_searched_for_new_files(ctx: FakeToolContext) -> None:
+    """Another command may have lifted the mount, and the folder may be another one with the same inode."""
+    make(ctx.workspace, "mkdir out")
+    ctx.permission.rules = [("edit", "out/*", "deny")]
+    assert taken_with_rules(ctx, "mkdir out/.vscode; touch out/.envrc") == ["out/.envrc", "out/.vscode"]
 
 
 async def test_sandbox_leaves_no_files_in_the_workspace_while_running(ctx: FakeToolContext) -> None:

@@ -45,12 +45,28 @@ def test_deciding_many_targets_equals_deciding_each(
             assert made.decide(permission, name) == each
 
 
-@pytest.mark.parametrize("home", ["state", f"{ROOT}/state"])
+@pytest.mark.parametrize("home", ["state", f"{ROOT}/state", "/Home/ann/WS/state", "/home/ann/ws./state"])
 def test_a_state_folder_in_the_workspace_stays_protected(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOALWRIGHT_HOME", f"{ROOT}/state" if home == "state" else home)
     made = RuleSet([*SHIPPED, Rule(permission="edit", pattern="*", action="allow")], root=ROOT)
     assert made.decide("edit", "plain").action == "allow"
     assert made.decide("edit", "state/token").action == "ask"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"), [("secrets * ", "secrets"), ("docs *.", "docs"), ("foo \uff0a", "foo")]
+)
+def test_patterns_that_end_in_another_way_when_folded(pattern: str, name: str) -> None:
+    made = RuleSet([*SHIPPED, Rule(permission="read", pattern=pattern, action="deny")], root=ROOT)
+    assert made.decide("read", "a.py").action == "allow"
+    assert made.decide("read", name).action == "deny"
+    assert made.decide("read", "b.py").action == "allow"
+
+
+def test_streams_of_windows_hide_no_protected_name() -> None:
+    made = RuleSet([*SHIPPED, Rule(permission="edit", pattern="*", action="allow")], root=ROOT)
+    for name in (".bashrc", ".bash_logout", "a/.bash_aliases"):
+        assert made.decide("edit", f"{name}::$DATA").action == "ask"
 
 
 def test_most_names_are_plain() -> None:

@@ -154,3 +154,4 @@ async def test_pending_edit_survives_a_window_reload(with_model: WithModel, work
         await window.show_chat()
         await window.accept.click()
         await until(lambda: rates.read_text() == DEARER, "the edit, after the reload")
+        await expect(window.answers().last).to_contain_text(SET)

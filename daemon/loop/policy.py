@@ -173,7 +173,7 @@ class Policy:
         """The rules that hold now."""
         granted, skills = self._services.permissions.keeper.rules(), self.skills.rules
         config, trust = self.client.config, self.client.trust
-        # Searches ask for each file they find, so keep the set while nothing in it changes.
+        # The set is kept while nothing in it changes, with all that it has compiled and decided.
         agents = tuple([(policy.agent, policy.design.rules) for policy in self._bound_by()])
         made_of = (config, tuple(self.record.main.state.granted), granted, skills, self.mode, trust, agents)
         return self._rules.get(lambda: self.rules_under(config, trust), equal=made_of)

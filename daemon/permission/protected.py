@@ -96,9 +96,8 @@ _HINTS = {"read": re.compile(_SECRET_HINT), "edit": re.compile(f"{_SECRET_HINT}|
 def may_be_protected(permission: str, folded: str) -> bool:
     """Return a quick look: no means that nothing but the place of Goalwright's state folder could protect the name.
     ``permission``: ``read`` or ``edit``."""
-    return (
-        _HINTS[permission].search(folded) is not None or ":" in folded
-    )  # Windows' streams end a name earlier
+    # Windows' streams end a name earlier than it looks.
+    return ":" in folded or _HINTS[permission].search(folded) is not None
 
 
 def protected(permission: str, name: str, folded: str, root: str = "") -> tuple[Kind, ...]:

@@ -47,7 +47,7 @@ class Remembered(Generic[T]):
         self._known: OrderedDict[Path, tuple[object, T]] = OrderedDict()
 
     def get(self, path: Path, stamp: object, make: Callable[[], T]) -> T:
-        """Return the value for a file with this ``stamp``, made anew where it had another one."""
+        """Return the value of a file. ``make`` is called unless the value is known for this ``stamp``."""
         with self._lock:
             known = self._known.get(path)
         if known is not None and known[0] == stamp:

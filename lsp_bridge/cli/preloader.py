@@ -233,7 +233,11 @@ def _wait(listener: socket.socket, code: _Code, idle_s: float | None) -> socket.
     while True:
         left = _LOOK_S if idle_s is None else last + idle_s - time.monotonic()
         ready = poll.poll(max(0.0, min(left, _LOOK_S)) * 1000)
-        if not ready and ((idle_s is not None and left <= _LOOK_S) or code.changed()):
+        if not ready and (
+            (idle_s is not None and left <= _LOOK_S)
+            or not os.path.lexists(listener.getsockname())  # nobody can connect any more
+            or code.changed()
+        ):
             return None
         for number, _ in ready:
             if number != listener.fileno():

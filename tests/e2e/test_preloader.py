@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from daemon.runtime import Address, RuntimePaths
+from lsp_bridge.cli import preloader as preloading
 from lsp_bridge.cli.preloaded import HEADER, Forked, fork, preloader_paths
 from tests.e2e.conftest import ROOT
 from tests.support.drivers.command_line import PROGRAM, CommandLine, fresh_account, wait_until
@@ -332,3 +333,12 @@ def test_idle_preloader_ends_and_leaves_nothing(goalwright: CommandLine) -> None
     wait_until(lambda: not paths.is_locked(), "the end of the preloader")
     assert sorted(path.name for path in paths.folder.iterdir()) == ["daemon.lock", "daemon.log"]
     assert paths.log_file.read_text() == ""
+
+
+def test_preloader_that_nobody_can_reach_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preloading, "_LOOK_S", 0.01)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        (tmp_path / "socket").unlink()
+        assert preloading._wait(listener, preloading._Code(), None) is None

@@ -32,7 +32,7 @@ async def play(cli: Invocation) -> int:
         home = folder / "home"
         home.mkdir(mode=0o700)
         # Its first edit comes while the language servers start, and is to show what they say.
-        settings = {"language": language(), "diagnostics_timeout_s": 10}
+        settings = {"language": language(), "diagnostics_timeout_s": 10, "preload": False}
         (home / "config.json").write_text(json.dumps(settings), encoding="utf-8")
         launcher = Launcher(home=home, serve_args=("--model", MODEL))
         words = t("The demo works in a copy of the sample workspace: {workspace}\n", workspace=workspace)

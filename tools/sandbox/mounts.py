@@ -57,7 +57,7 @@ _PAUSE_S = 0.0001
 
 
 class TooMuchToLookAtError(Exception):
-    """Not everything could be looked at, so nothing can be promised."""
+    """Not everything could be looked at or mounted, so nothing can be promised."""
 
 
 _RACY_NS = 100_000_000
@@ -97,6 +97,10 @@ class WorkspaceSurvey:
     known: KnownEntries = field(default_factory=KnownEntries)
 
 
+Links = tuple[int, int, int]
+"""Inode and time of change of a file with several names; a new name changes the time."""
+
+
 @dataclass(slots=True)
 class FolderEntries:
     """The relevant entries of one folder under the current rules, as names."""
@@ -116,8 +120,8 @@ class FolderEntries:
     """Symbolic links with a protected name."""
     things: dict[str, str] = field(default_factory=dict[str, str])
     """Identities of the folder's entries by name."""
-    several: list[tuple[str, tuple[int, int]]] = field(default_factory=list[tuple[str, tuple[int, int]]])
-    """Files that have other names, too, with their inode."""
+    several: list[tuple[str, Links]] = field(default_factory=list[tuple[str, "Links"]])
+    """Files that have other names, too."""
     secret: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """Inodes of hidden files."""
     guarded: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
@@ -131,20 +135,30 @@ class FolderEntries:
 
 
 _EMPTY: tuple[object, ...] = (list[str](), dict[str, str](), set[str]())
-_caches: OrderedDict[tuple[str, bool, Hashable], dict[str, FolderEntries]] = OrderedDict()
-"""The folders of a workspace as they were found under one set of rules."""
+
+
+@dataclass(slots=True)
+class _Cache:
+    """A workspace as it was found under one set of rules."""
+
+    folders: dict[str, FolderEntries] = field(default_factory=dict[str, FolderEntries])
+    links: set[Links] = field(default_factory=set[Links])
+    """Hidden and kept files of which all names have been searched for."""
+
+
+_caches: OrderedDict[tuple[str, bool, Hashable], _Cache] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _cached(workspace: Path, writable: bool, key: Hashable) -> dict[str, FolderEntries]:
+def _cached(workspace: Path, writable: bool, key: Hashable) -> _Cache:
     if key is None:
-        return {}
+        return _Cache()
     with _lock:
         name = (str(workspace), writable, key)
-        _caches[name] = folders = _caches.pop(name, {})
+        _caches[name] = cache = _caches.pop(name, _Cache())
         while len(_caches) > _CACHES:
             _caches.popitem(last=False)
-        return folders
+        return cache
 
 
 def stamp_of(path: Path | str) -> tuple[int, int, int] | None:
@@ -170,9 +184,25 @@ def survey(
     """
     if decide("read", _NEW) != "allow":
         raise TooMuchToLookAtError("the rules do not allow to read the workspace as a whole")
-    found = WorkspaceSurvey(read_only=writable and decide("edit", _NEW) == "deny")
-    before = _cached(workspace, writable, key)
+    cache = _cached(workspace, writable, key)
     look = _Look(workspace, decide, writable)
+    found, links = _surveyed(workspace, look, cache.folders, max_entries)
+    if not links <= cache.links and cache.folders:
+        # The older names of a file may be in folders that have not changed.
+        found, links = _surveyed(workspace, look, {}, max_entries)
+    with _lock:
+        cache.folders, cache.links = found.known.folders, links
+    found.read_only = writable and decide("edit", _NEW) == "deny"
+    if len(found.hidden) + len(found.kept) + len(found.pinned) > MAX_MOUNTS:
+        raise TooMuchToLookAtError("the rules hide or keep too many single files of the workspace")
+    return found
+
+
+def _surveyed(
+    workspace: Path, look: _Look, before: dict[str, FolderEntries], max_entries: int
+) -> tuple[WorkspaceSurvey, set[Links]]:
+    """Look at all folders that are not in ``before`` as they are. Raises TooMuchToLookAtError."""
+    found = WorkspaceSurvey()
     root, deadline, left = os.fspath(workspace), time.thread_time() + MAX_S, max_entries
     waiting, folders = [""], found.known.folders
     while waiting:
@@ -198,16 +228,11 @@ def survey(
                 time.sleep(_PAUSE_S)
         folders[name] = folder
         waiting += [f"{name}/{one}" if name else one for one in folder.folders]
-    with _lock:
-        before.clear()
-        before.update(folders)
-    _put_together(workspace, found)
-    if len(found.hidden) + len(found.kept) + len(found.pinned) > MAX_MOUNTS:
-        raise TooMuchToLookAtError("the rules hide or keep too many single files of the workspace")
-    return found
+    return found, _put_together(workspace, found)
 
 
-def _put_together(workspace: Path, found: WorkspaceSurvey) -> None:
+def _put_together(workspace: Path, found: WorkspaceSurvey) -> set[Links]:
+    """Return the hidden and kept files with several names."""
     known, secret, guarded = found.known, set[tuple[int, int]](), set[tuple[int, int]]()
     repositories: dict[Path, Path] = {}
     for name, folder in known.folders.items():
@@ -233,26 +258,30 @@ def _put_together(workspace: Path, found: WorkspaceSurvey) -> None:
         repositories |= {path / one: path for one in (*folder.repositories, *folder.kept) if one == ".git"}
     for git_dir, top in (repositories | _around(workspace)).items():
         _led_to_by_settings(git_dir, top, workspace, found)
+    # Another name of a file leads to the same content.
+    several = [
+        (workspace / name / one, link) for name, at in known.folders.items() for one, link in at.several
+    ]
+    hidden = _linked(path for path in found.hidden if path.is_dir()) if several else set[Links]()
+    # The folders of git are not among those that are looked at.
+    kept = _linked(path for path in found.kept if several or path.parent in repositories)
+    secret |= {link[:2] for link in hidden}
+    guarded |= {link[:2] for link in kept}
+    found.hidden += [path for path, link in several if link[:2] in secret]
+    found.kept += [path for path, link in several if link[:2] in guarded and link[:2] not in secret]
+    found.hidden, found.kept = list(dict.fromkeys(found.hidden)), list(dict.fromkeys(found.kept))
     # Kept names that are protected only together with the folder before them (``.github/workflows``).
     paired = [one for one in found.kept if one.parent.parent == workspace and not is_protected_name(one.name)]
     for path in [*found.hidden, *(one for one in paired if one.parent.name != ".git")]:
         # Renaming a folder would move its hidden files to a name that no rule covers.
         found.pinned += [one for one in path.parents if workspace in one.parents]
     found.pinned = list(dict.fromkeys(found.pinned))
-    # Another name of a file leads to the same content.
-    several = [
-        (workspace / name / one, inode) for name, at in known.folders.items() for one, inode in at.several
-    ]
-    if several:
-        secret |= _linked(path for path in found.hidden if path.is_dir())
-        guarded |= _linked(found.kept)
-    found.hidden += [path for path, inode in several if inode in secret]
-    found.kept += [path for path, inode in several if inode in guarded and inode not in secret]
+    return hidden | kept | {link for _, link in several if link[:2] in secret or link[:2] in guarded}
 
 
-def _linked(paths: Iterable[Path]) -> set[tuple[int, int]]:
-    """Inodes of files with other names, of these files and below these folders."""
-    found: set[tuple[int, int]] = set()
+def _linked(paths: Iterable[Path]) -> set[Links]:
+    """Return the files with several names among these files and below these folders."""
+    found: set[Links] = set()
     left = _MAX_LINKED
     for path in paths:
         waiting = [path]
@@ -262,10 +291,15 @@ def _linked(paths: Iterable[Path]) -> set[tuple[int, int]]:
             with contextlib.suppress(OSError):
                 info = os.lstat(one)
                 if stat.S_ISDIR(info.st_mode):
-                    waiting += one.iterdir()
+                    waiting += () if _is_object_store(one) else one.iterdir()
                 elif info.st_nlink > 1:
-                    found.add((info.st_dev, info.st_ino))
+                    found.add((info.st_dev, info.st_ino, info.st_ctime_ns))
     return found
+
+
+def _is_object_store(path: Path) -> bool:
+    """Return whether a folder is git's store of a submodule: large, and nothing in it makes git run something."""
+    return path.name == "objects" and os.path.lexists(path.with_name("HEAD"))
 
 
 def of_store(name: str) -> bool:
@@ -324,14 +358,14 @@ class _Look:
     def _file(self, found: FolderEntries, entry: os.DirEntry[str], path: str, guards: bool) -> None:
         info = entry.stat(follow_symlinks=False)
         inode = (info.st_dev, info.st_ino)
+        if info.st_nlink > 1:
+            found.several.append((entry.name, (*inode, info.st_ctime_ns)))
         if stat.S_ISSOCK(info.st_mode) or self._decide("read", path) != "allow":
             found.hidden.append(entry.name)
             found.secret.add(inode)
             return
-        if info.st_nlink > 1:
-            found.several.append((entry.name, inode))
-            if guards:
-                found.guarded.add(inode)
+        if info.st_nlink > 1 and guards:
+            found.guarded.add(inode)
         if is_protected_name(path):
             found.kept.append(entry.name)
             found.guarded.add(inode)

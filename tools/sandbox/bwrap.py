@@ -99,13 +99,12 @@ def argv(
     for path in around:
         # Empty except for the shown folders; without list permission, their paths must be known.
         found += ["--perms", "0111", "--tmpfs", str(path)]
-    for folder in sorted(shown, key=lambda path: len(path.parts)):
-        found += ["--bind" if shown[folder] else "--ro-bind", str(folder), str(folder)]
+    # A mount point cannot be renamed and replaced by another folder. The outer one first: it shows nothing of others.
+    bound = dict.fromkeys(_pinned(pinned, shown), True) | dict(shown)
+    for folder in sorted(bound, key=lambda path: len(path.parts)):
+        found += ["--bind" if bound[folder] else "--ro-bind", str(folder), str(folder)]
     for path in around:
         found += ["--remount-ro", str(path)]
-    for path in pinned:
-        # A mount point cannot be renamed and replaced by another folder.
-        found += ["--bind", str(path), str(path)]
     for path in dict.fromkeys(kept):
         found += ["--ro-bind", str(path), str(path)]
     masked: set[Path] = set()
@@ -118,6 +117,20 @@ def argv(
         if path.is_dir():
             masked.add(path)
     return (*found, "--chdir", str(workspace), "--")
+
+
+def _pinned(paths: Iterable[Path], shown: Mapping[Path, bool]) -> list[Path]:
+    """Return the folders to pin: of these and of those that lead to shown ones, all that could be renamed."""
+
+    inner_first = sorted(shown, key=lambda folder: -len(folder.parts))
+    # Comparing strings is much faster than comparing paths.
+    below = [(f"{str(folder).rstrip('/')}/", shown[folder]) for folder in inner_first]
+
+    def could_be_renamed(path: Path) -> bool:
+        return next((writable for start, writable in below if str(path).startswith(start)), False)
+
+    leading = (up for folder in shown for up in folder.parents)
+    return [path for path in dict.fromkeys((*paths, *leading)) if could_be_renamed(path)]
 
 
 def _around(state: Sequence[Path], shown: Mapping[Path, bool], fresh: list[str]) -> list[Path]:

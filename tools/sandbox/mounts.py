@@ -49,6 +49,8 @@ MAX_ENTRIES = 1_000_000
 MAX_S = 20.0
 """CPU time: a machine that is busy with other things must not switch the sandbox off."""
 MAX_MOUNTS = 400
+MAX_ALL_MOUNTS = 600
+"""Those that folders need on the way to kept files included: the time to make mounts grows with their square."""
 _MAX_LINKED = 20_000
 """Files of hidden and kept folders that are looked at for other names."""
 _PAUSE_AFTER = 500
@@ -92,6 +94,8 @@ class WorkspaceSurvey:
     kept: list[Path] = field(default_factory=list[Path])
     pinned: list[Path] = field(default_factory=list[Path])
     """May be changed inside, but not renamed."""
+    movable: bool = False
+    """Folders that lead to kept files can be renamed: there are too many to pin them."""
     read_only: bool = False
     """Nothing of the workspace may be changed."""
     known: KnownEntries = field(default_factory=KnownEntries)
@@ -193,8 +197,13 @@ def survey(
     with _lock:
         cache.folders, cache.links = found.known.folders, links
     found.read_only = writable and decide("edit", _NEW) == "deny"
-    if len(found.hidden) + len(found.kept) + len(found.pinned) > MAX_MOUNTS:
+    mounts = len(found.hidden) + len(found.kept) + len(found.pinned)
+    if mounts > MAX_MOUNTS:
         raise TooMuchToLookAtError("the rules hide or keep too many single files of the workspace")
+    leading = _leading_to(found.kept, workspace).difference(found.pinned)
+    found.movable = mounts + len(leading) > MAX_ALL_MOUNTS
+    if not found.movable:
+        found.pinned += sorted(leading)
     return found
 
 
@@ -229,6 +238,20 @@ def _surveyed(
         folders[name] = folder
         waiting += [f"{name}/{one}" if name else one for one in folder.folders]
     return found, _put_together(workspace, found)
+
+
+def _leading_to(paths: Iterable[Path], workspace: Path) -> set[Path]:
+    """Return the folders on the way to these, where they could be renamed.
+
+    A command that renames one while the mounts of another command are made would lead these elsewhere.
+    """
+    kept = set(paths)
+    found: set[Path] = set()
+    for path in kept:
+        above = [one for one in path.parents if workspace in one.parents]
+        inner = next((at for at in reversed(range(len(above))) if above[at] in kept), -1)
+        found.update(above[inner + 1 :])
+    return found
 
 
 def _put_together(workspace: Path, found: WorkspaceSurvey) -> set[Links]:

@@ -137,7 +137,7 @@ def prepare(
             own=own,
             shown=shown,
             state=policy.hidden,
-            pinned=sorted(found.pinned, key=lambda path: len(path.parts)) if writable else (),
+            pinned=found.pinned if writable else (),
             kept=kept,
             hidden=hidden,
             nothing=_nothing(outer),
@@ -147,7 +147,16 @@ def prepare(
             prefix = (*landlock.scoped_prefix(program), *prefix)
     guard = None
     if writable:
-        guard = SandboxState(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
+        guard = SandboxState(
+            workspace,
+            outer,
+            found.known,
+            decide,
+            (scratch, outer),
+            limited=limited,
+            # Only mounts follow a path.
+            movable=found.movable and own_tmp,
+        )
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
     return Sandbox(prefix, policy, guard, tuple(earlier), others, own_tmp)
 

@@ -15,7 +15,8 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from tools.sandbox.mounts import KnownEntries
+from tools.localization import t
+from tools.sandbox.mounts import KnownEntries, TooMuchToLookAtError
 from tools.sandbox.quarantine import Quarantined, take_away
 
 if TYPE_CHECKING:
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 
 _SLACK_S = 900.0
 """So long after its beginning a limited command, killed with its daemon, can have made something at the latest."""
-_running: dict[Path, list[KnownEntries]] = {}
+_running: dict[Path, list[SandboxState]] = {}
 _lock = threading.Lock()
 
 
 class SandboxState:
-    """The state before one command. Raises OSError when nothing can be stored."""
+    """The state before one command.
+
+    Raises OSError when nothing can be stored, and TooMuchToLookAtError when only one command can run at a time.
+    """
 
     def __init__(
         self,
@@ -40,19 +44,30 @@ class SandboxState:
         spare: Sequence[Path],
         *,
         limited: bool,
+        movable: bool = False,
     ) -> None:
-        """``outer``: private folder of the workspace, outside of what commands can write."""
+        """``outer``: private folder of the workspace, outside of what commands can write. ``movable``: see
+        ``WorkspaceSurvey``."""
         self._workspace = workspace
         self._outer = outer
         self._decide = decide
         self._spare = spare
+        self._movable = movable
         self._left = False
         with _lock:
-            others = _running.setdefault(workspace, [])
+            others = _running.get(workspace, [])
+            if others and (movable or any(other._movable for other in others)):
+                # It could rename folders while the mounts of the other are made, so that these miss their files.
+                raise TooMuchToLookAtError(
+                    t(
+                        "the workspace has protected files in too many folders for two commands in the sandbox "
+                        "at once"
+                    )
+                )
             for other in others:
-                _forget_new(known, other)
+                _forget_new(known, other._known)
             self._known = known
-            others.append(known)
+            _running[workspace] = [*others, self]
         try:
             self._mark, self._fd = _marked(outer, known, limited=limited)
         except OSError:
@@ -81,10 +96,9 @@ class SandboxState:
 
     def _forget(self) -> None:
         with _lock:
-            left = [known for known in _running.get(self._workspace, []) if known is not self._known]
-            _running[self._workspace] = left
-            if not left:
-                del _running[self._workspace]
+            left = [other for other in _running.pop(self._workspace, []) if other is not self]
+            if left:
+                _running[self._workspace] = left
 
 
 def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:

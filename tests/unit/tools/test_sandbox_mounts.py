@@ -1,4 +1,4 @@
-"""What the sandbox mounts: files with several names."""
+"""What the sandbox mounts, also while other commands rename folders: protected files, and those with several names."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.bash import BashInput, BashTool
 from tools.sandbox import mounts
 from tools.sandbox import prepare as preparing
 from tools.sandbox.mounts import survey
-from tools.sandbox.policy import SandboxPolicy
+from tools.sandbox.policy import Sandbox, SandboxPolicy, UnavailableError
+from tools.sandbox.prepare import prepare
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
+)
+EXCHANGE = (
+    "import ctypes, sys; one, other = (name.encode() for name in sys.argv[1:]); "
+    "sys.exit(-ctypes.CDLL(None).renameat2(-100, one, -100, other, 2))"
 )
 
 
@@ -33,6 +40,7 @@ def ctx(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeToolContext]:
         by_the_user(
             workspace, "git init -q --template= nested; mkdir -p pkg/deep plain; echo a > pkg/deep/.envrc"
         )
+        (workspace / "exchange.py").write_text(EXCHANGE)
         yield replace(fake_context(workspace), sandbox=SandboxPolicy("workspace-write"))
 
 
@@ -42,6 +50,113 @@ def by_the_user(workspace: Path, script: str) -> None:
 
 async def bash(ctx: FakeToolContext, command: str) -> str:
     return (await BashTool().run(BashInput(command=command), ctx)).content
+
+
+def prepared(ctx: FakeToolContext) -> Sandbox:
+    return prepare(ctx.sandbox, ctx.workspace, ctx.scratch, ctx.permission.decide)
+
+
+def start(stack: ExitStack, sandbox: Sandbox, workspace: Path, script: str) -> subprocess.Popen[bytes]:
+    """Start a command that is told by lines on its standard input to go on."""
+    process = subprocess.Popen([*sandbox.prefix, "bash", "-c", script], cwd=workspace, stdin=subprocess.PIPE)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    return process
+
+
+def go_on(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+
+
+# -- folders on the way to protected files
+
+
+@pytest.mark.parametrize("command", ["mv {0} away", "python3 exchange.py {0} decoy"])
+@pytest.mark.parametrize("folder", ["nested", "pkg", "pkg/deep"])
+async def test_a_folder_that_leads_to_a_kept_file_stays(
+    ctx: FakeToolContext, folder: str, command: str
+) -> None:
+    by_the_user(ctx.workspace, "mkdir decoy")
+    inode = (ctx.workspace / folder).stat().st_ino
+    assert not (await bash(ctx, command.format(folder))).startswith("Exit code: 0")
+    assert (ctx.workspace / folder).stat().st_ino == inode
+    # Files in it can be changed, and other folders renamed.
+    assert (await bash(ctx, f"echo b > {folder}/b; mv plain {folder}/c")).startswith("Exit code: 0")
+
+
+@pytest.mark.parametrize(
+    ("folder", "file"), [("nested", ".git/config"), ("pkg", "deep/.envrc"), ("pkg/deep", ".envrc")]
+)
+async def test_no_command_leads_the_mounts_of_another_astray(
+    ctx: FakeToolContext, folder: str, file: str
+) -> None:
+    """The first one exchanges a folder after the second one was prepared, and again when its mounts are made."""
+    kept = ctx.workspace / folder / file
+    before = kept.read_bytes()
+    entry = ".git" if folder == "nested" else file
+    by_the_user(ctx.workspace, f"mkdir decoy; cp -r {folder} decoy/it; mv decoy/it/{entry} decoy/later")
+    flip = f"python3 exchange.py {folder} decoy/it; touch flipped-$1"
+    first, second = prepared(ctx), prepared(ctx)
+    with ExitStack() as stack:
+        one = start(
+            stack,
+            first,
+            ctx.workspace,
+            f"flip() {{ {flip}; }}; mv decoy/later decoy/it/{entry}; flip 1; read; flip 2; read",
+        )
+        await until(lambda: (ctx.workspace / "flipped-1").exists(), "the first exchange")
+        other = start(
+            stack, second, ctx.workspace, f"touch mounted; read; echo x >> {folder}/{file}; touch done"
+        )
+        await until(lambda: (ctx.workspace / "mounted").exists(), "the second command")
+        go_on(one)
+        await until(lambda: (ctx.workspace / "flipped-2").exists(), "the second exchange")
+        go_on(other)
+        await until(lambda: (ctx.workspace / "done").exists(), "the attempt")
+    assert kept.read_bytes() == before
+    first.leave()
+    second.leave()
+
+
+async def test_with_too_many_folders_only_one_command_runs_at_a_time(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounts, "MAX_ALL_MOUNTS", 5)
+    first = prepared(ctx)
+    with pytest.raises(UnavailableError, match="too many folders for two commands"):
+        prepared(ctx)
+    first.leave()
+    monkeypatch.undo()
+    monkeypatch.setattr(preparing, "BACK_ENDS", ("bwrap",))
+    second = prepared(ctx)
+    monkeypatch.setattr(mounts, "MAX_ALL_MOUNTS", 5)
+    with pytest.raises(UnavailableError):
+        prepared(ctx)
+    second.leave()
+    assert (await bash(ctx, "mv pkg away")).startswith("Exit code: 0")
+
+
+async def test_folders_around_the_workspace_cannot_be_renamed(ctx: FakeToolContext) -> None:
+    """A writable folder may contain the workspace."""
+    top = ctx.workspace.parent / "top"
+    by_the_user(ctx.workspace.parent, "mkdir -p top/mid; cp -r ws top/mid/ws")
+    inner = replace(fake_context(top / "mid/ws"), sandbox=SandboxPolicy("workspace-write", writable=(top,)))
+    await bash(inner, "mv ../../mid ../../away; touch ../made")
+    assert sorted(path.name for path in top.iterdir()) == ["mid"]
+    assert (top / "mid/made").exists()
+
+
+async def test_pins_open_no_read_only_folder(ctx: FakeToolContext) -> None:
+    """A tool's folder is read-only, also where it is in the workspace and leads to a kept file."""
+    by_the_user(ctx.workspace, "echo SECRET > pkg/deep/.env")
+    ctx.permission.rules = [("read", "*.env", "ask")]
+    readable = ctx.workspace / "pkg"
+    inner = replace(ctx, sandbox=replace(ctx.sandbox, readable=(readable,)))
+    await bash(inner, "touch pkg/x; touch pkg/deep/x; touch plain/x")
+    assert sorted(path.name for path in ctx.workspace.rglob("x")) == ["x"]
+    assert (ctx.workspace / "plain/x").exists()
 
 
 # -- files with several names

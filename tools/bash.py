@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from tools.access import Access, Suggestion
-from tools.localization import t
+from tools.localization import english, t
 from tools.process import programs as run
 from tools.process.background import despite_cancel
 from tools.process.output import MAX_OUTPUT as MAX_OUTPUT
@@ -26,7 +26,6 @@ from tools.running import (
     leave,
     safe_name,
     sandbox_of,
-    taken_line,
 )
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import tail
@@ -87,8 +86,8 @@ class _Done:
     ended: run.Ended
     output: Output
     changed: Sequence[CommandChange]
-    taken: Sequence[str]
-    """Entries that it made and that were moved away, as text for the model."""
+    left: Sequence[str]
+    """Sentences of the sandbox about the command."""
     seconds: float
     """How long it ran."""
     stopped: bool = False
@@ -156,7 +155,7 @@ class BashTool(Tool[BashInput], name="bash"):
             note += f" They said: {denied.feedback}" if denied.feedback else ""
             return _result(args, done, ctx, _met_line(done, why, note))
         again = await self._run(args, outside, ctx, suffix="-outside")
-        again = replace(again, changed=(*done.changed, *again.changed), taken=(*done.taken, *again.taken))
+        again = replace(again, changed=(*done.changed, *again.changed), left=(*done.left, *again.left))
         how = (
             "again outside of it, as the user approved"
             if outside.sandbox is None
@@ -172,7 +171,7 @@ class BashTool(Tool[BashInput], name="bash"):
             ctx.redact,
         )
         changed: Sequence[CommandChange] = ()
-        taken: list[str] = []
+        left: list[str] = []
         began = time.monotonic()
         try:
             watch = await ctx.history.watch_command(ctx.tool_call_id)
@@ -191,18 +190,18 @@ class BashTool(Tool[BashInput], name="bash"):
             finally:
                 seconds = time.monotonic() - began
                 await despite_cancel(output.close())
-                taken = await leave(ready.sandbox, ctx)
+                left = await leave(ready.sandbox, ctx)
                 changed = await despite_cancel(watch.ended())
         except asyncio.CancelledError:
-            taken = [*taken, *await leave(ready.sandbox, ctx)]
+            left = [*left, *await leave(ready.sandbox, ctx)]
             seconds = time.monotonic() - began
-            done = _Done(ready, run.Ended(-signal.SIGTERM), output, changed, taken, seconds, stopped=True)
+            done = _Done(ready, run.Ended(-signal.SIGTERM), output, changed, left, seconds, stopped=True)
             ctx.on_stop(_result(args, done, ctx))
             raise
         except BaseException:
             await leave(ready.sandbox, ctx)
             raise
-        return _Done(ready, ended, output, changed, taken, seconds)
+        return _Done(ready, ended, output, changed, left, seconds)
 
     async def _approved(self, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
         ask = await self._question(command, args, ctx)
@@ -396,8 +395,8 @@ async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolRe
     loop = asyncio.get_running_loop()
 
     def ended(sandbox: Sandbox) -> None:
-        if taken := sandbox.leave():
-            loop.call_soon_threadsafe(ctx.notify_user, taken_line(taken))
+        for line in sandbox.leave():
+            loop.call_soon_threadsafe(ctx.notify_user, line)
 
     try:
         job = await ctx.session.jobs.start(
@@ -445,10 +444,9 @@ def _result(args: BashInput, done: _Done, ctx: ToolContext, note: str = "") -> T
         lines.append(
             "It ran in a sandbox with its own /tmp for this session: only commands there see those files."
         )
-    if sandbox is not None and sandbox.earlier:
-        lines.append(f"Of earlier commands. {taken_line(sandbox.earlier)}")
-    if done.taken:
-        lines.append(taken_line(done.taken))
+    for line in sandbox.earlier if sandbox is not None else ():
+        lines.append(f"Of earlier commands. {english(line)}")
+    lines += map(english, done.left)
     if done.changed:
         lines.append(changed_line(done.changed, ctx.workspace))
     return ToolResult(

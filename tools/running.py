@@ -61,35 +61,23 @@ async def sandbox_of(
     if canceled:
         await leave(sandbox, ctx)
         raise asyncio.CancelledError
-    if sandbox is not None and sandbox.earlier:
-        ctx.notify_user(taken_line(sandbox.earlier))
+    for line in sandbox.earlier if sandbox is not None else ():
+        ctx.notify_user(line)
     return sandbox
 
 
 async def leave(sandbox: Sandbox | None, ctx: ToolContext) -> list[str]:
-    """Leave the sandbox and return the entries that were moved away, after a notice to the user."""
+    """Leave the sandbox and return its sentences about the command, after a notice to the user."""
     if sandbox is None:
         return []
     work = asyncio.ensure_future(asyncio.to_thread(sandbox.leave))
     canceled = await finish(work)
-    taken = work.result()
-    if taken:
-        ctx.notify_user(taken_line(taken))
+    lines = work.result()
+    for line in lines:
+        ctx.notify_user(line)
     if canceled:
         raise asyncio.CancelledError
-    return taken
-
-
-def taken_line(taken: Sequence[str]) -> str:
-    """Return a line for the model and the user with the entries that were moved away."""
-    named = ", ".join(taken[:MAX_NAMED]) + (
-        f" and {len(taken) - MAX_NAMED} more" if len(taken) > MAX_NAMED else ""
-    )
-    return (
-        "Moved away, because a command in the sandbox created it and it could make other programs run "
-        f"something, or a rule denies writing it: {named}. If it is needed, create it with unsandboxed: "
-        "true and a reason; the user is asked."
-    )
+    return lines
 
 
 def changed_line(changed: Sequence[CommandChange], workspace: Path) -> str:

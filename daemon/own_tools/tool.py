@@ -21,7 +21,6 @@ from tools.running import (
     environment,
     leave,
     sandbox_of,
-    taken_line,
 )
 from tools.text.terminal import shown_brief
 from tools.tool import ToolError, ToolResult
@@ -165,7 +164,7 @@ class ExecutableTool(OwnTool):
             stdin.close()
 
         changed: Sequence[CommandChange] = ()
-        taken: Sequence[str] = ()
+        left: Sequence[str] = ()
         try:
             watch = await ctx.history.watch_command(ctx.tool_call_id)
             try:
@@ -183,14 +182,14 @@ class ExecutableTool(OwnTool):
             finally:
                 await despite_cancel(out.close())
                 await despite_cancel(err.close())
-                taken = await leave(sandbox, ctx)
+                left = await leave(sandbox, ctx)
                 changed = await despite_cancel(watch.ended())
         except asyncio.CancelledError:
-            words = "\n".join((_STOPPED, *_more(changed, taken, ctx)))
+            words = "\n".join((_STOPPED, *_more(changed, left, ctx)))
             metadata = {"canceled": True, **_files(changed, ctx)}
             ctx.on_stop(ToolResult(words, title=tool.name, metadata=metadata, is_error=True))
             raise
-        return self._result(ended, out, err, [*_more(changed, taken, ctx)], _files(changed, ctx))
+        return self._result(ended, out, err, [*_more(changed, left, ctx)], _files(changed, ctx))
 
     def _result(
         self, ended: programs.Ended, out: Output, err: Output, more: list[str], files: dict[str, object]
@@ -221,8 +220,8 @@ def _unseen(approval: Approval, ctx: ToolContext) -> bool:
     return approval.unseen and ctx.sandbox.kind != "off" and ctx.permission.denies_files
 
 
-def _more(changed: Sequence[CommandChange], taken: Sequence[str], ctx: ToolContext) -> list[str]:
-    lines = [taken_line(taken)] if taken else []
+def _more(changed: Sequence[CommandChange], left: Sequence[str], ctx: ToolContext) -> list[str]:
+    lines = list(map(english, left))
     return [*lines, changed_line(changed, ctx.workspace)] if changed else lines
 
 

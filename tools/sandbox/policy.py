@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from tools.sandbox.replaced import HiddenFiles
     from tools.sandbox.state import SandboxState
 
 _NO_WAY_OUT = words(
@@ -108,9 +109,11 @@ class Sandbox:
     guard: SandboxState | None
     """Looks after what the command makes; None where it can make nothing."""
     earlier: tuple[str, ...] = ()
-    """Entries that were moved away after earlier commands and have not been reported yet, as text for the user."""
+    """Sentences about earlier commands that have not been reported yet, as ``leave`` returns them."""
     writable: tuple[Path, ...] = ()
     """Folders that the command can write, besides the workspace; rules may reduce those of the policy."""
+    hides: HiddenFiles | None = None
+    """Looks after hidden files where there is no ``guard``."""
     own_tmp: bool = True
     """Whether the command has its own ``/tmp``."""
 
@@ -155,5 +158,7 @@ class Sandbox:
         return ""
 
     def leave(self) -> list[str]:
-        """Move away forbidden entries of the command; return them as text. Blocking; idempotent."""
-        return [] if self.guard is None else self.guard.leave()
+        """Move away forbidden entries of the command; return sentences about them, and about protected or hidden
+        files that others replaced meanwhile. Blocking; idempotent."""
+        after = self.guard or self.hides
+        return [] if after is None else after.leave()

@@ -24,6 +24,7 @@ from tools.sandbox import bwrap, landlock, seatbelt, seccomp
 from tools.sandbox.landlock import Fence
 from tools.sandbox.mounts import TooMuchToLookAtError, home_secrets, sockets, survey
 from tools.sandbox.policy import Sandbox, SandboxPolicy, UnavailableError
+from tools.sandbox.replaced import HiddenFiles, mounted
 from tools.sandbox.state import SandboxState, left_over
 
 Decide = Callable[[str, str], str]
@@ -155,10 +156,12 @@ def prepare(
             (scratch, outer),
             limited=limited,
             # Only mounts follow a path.
+            mounts=mounted(kept, hidden) if own_tmp else (),
             movable=found.movable and own_tmp,
         )
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
-    return Sandbox(prefix, policy, guard, tuple(earlier), others, own_tmp)
+    hides = HiddenFiles(hidden, workspace, outer / "taken") if own_tmp and guard is None else None
+    return Sandbox(prefix, policy, guard, tuple(earlier), others, hides, own_tmp)
 
 
 def _fenced(back_end: str, fence: Fence, outer: Path) -> tuple[str, ...]:

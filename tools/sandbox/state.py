@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tools.localization import t
 from tools.sandbox.mounts import KnownEntries, TooMuchToLookAtError
 from tools.sandbox.quarantine import Quarantined, take_away
+from tools.sandbox.replaced import Mounted, as_json, from_json, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _SLACK_S = 900.0
 """So long after its beginning a limited command, killed with its daemon, can have made something at the latest."""
+_MAX_NAMED = 20
 _running: dict[Path, list[SandboxState]] = {}
 _lock = threading.Lock()
 
@@ -44,14 +46,16 @@ class SandboxState:
         spare: Sequence[Path],
         *,
         limited: bool,
+        mounts: Sequence[Mounted] = (),
         movable: bool = False,
     ) -> None:
-        """``outer``: private folder of the workspace, outside of what commands can write. ``movable``: see
-        ``WorkspaceSurvey``."""
+        """``outer``: private folder of the workspace, outside of what commands can write. ``mounts``: protected and
+        hidden files that others can open to the command. ``movable``: see ``WorkspaceSurvey``."""
         self._workspace = workspace
         self._outer = outer
         self._decide = decide
         self._spare = spare
+        self._mounts = mounts
         self._movable = movable
         self._left = False
         with _lock:
@@ -69,12 +73,13 @@ class SandboxState:
             self._known = known
             _running[workspace] = [*others, self]
         try:
-            self._mark, self._fd = _marked(outer, known, limited=limited)
+            self._mark, self._fd = _marked(outer, known, mounts, limited=limited)
         except OSError:
             self._forget()
             raise
 
     def leave(self) -> list[str]:
+        """Return sentences for the model and the user about what the command did or could do."""
         with _lock:
             if self._left:
                 return []
@@ -92,7 +97,7 @@ class SandboxState:
         with contextlib.suppress(OSError):  # otherwise the next start repeats the work, and finds nothing
             self._mark.unlink(missing_ok=True)
         os.close(self._fd)
-        return in_words(taken)
+        return [*in_words(taken), *replaced(self._mounts, self._workspace, self._outer / "taken")]
 
     def _forget(self) -> None:
         with _lock:
@@ -102,7 +107,8 @@ class SandboxState:
 
 
 def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
-    """Finish the work of daemons that were killed; return the moved entries as text."""
+    """Finish the work of daemons that were killed; return sentences as ``leave`` does."""
+    taken: list[Quarantined] = []
     words: list[str] = []
     for mark in sorted((outer / "running").glob("*.json")):
         try:
@@ -111,10 +117,9 @@ def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            known, until = _read(mark)
-            words += in_words(
-                take_away(workspace, known, outer / "taken", spare=spare, until=until, late=True)
-            )
+            known, mounts, until = _read(mark)
+            taken += take_away(workspace, known, outer / "taken", spare=spare, until=until, late=True)
+            words += replaced(mounts, workspace, outer / "taken", until=until)
             mark.unlink(missing_ok=True)
         except BlockingIOError:
             continue  # the command is still running
@@ -122,16 +127,25 @@ def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
             mark.unlink(missing_ok=True)  # half written: its command was never started
         finally:
             os.close(fd)
-    return words
+    return [*in_words(taken), *words]
 
 
 def in_words(taken: Iterable[Quarantined]) -> list[str]:
-    """Describe moved entries for the model and the user: their names and their new places."""
-    return [
+    """Describe moved entries for the model and the user in one sentence: their names and their new places."""
+    names = [
         f"{one.name} (now {one.place.as_posix()})"
         if one.place
         else f"{one.name} (NOT: it could not be moved)"
         for one in taken
+    ]
+    if not names:
+        return []
+    named = ", ".join(names[:_MAX_NAMED])
+    named += f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return [
+        "Moved away, because a command in the sandbox created it and it could make other programs run "
+        f"something, or a rule denies writing it: {named}. If it is needed, create it with unsandboxed: "
+        "true and a reason; the user is asked."
     ]
 
 
@@ -144,7 +158,9 @@ def _forget_new(known: KnownEntries, older: KnownEntries) -> None:
     known.stopped = {it: lines & older.stopped.get(it, frozenset()) for it, lines in known.stopped.items()}
 
 
-def _marked(outer: Path, known: KnownEntries, *, limited: bool) -> tuple[Path, int]:
+def _marked(
+    outer: Path, known: KnownEntries, mounts: Sequence[Mounted], *, limited: bool
+) -> tuple[Path, int]:
     """Return a file that records the earlier state, locked as long as this process lives."""
     folder = outer / "running"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -158,6 +174,7 @@ def _marked(outer: Path, known: KnownEntries, *, limited: bool) -> tuple[Path, i
             "closed": sorted(known.closed),
             "named": known.named,
             "stopped": {it: sorted(lines) for it, lines in known.stopped.items()},
+            "mounts": as_json(mounts),
             "until": time.time() + _SLACK_S if limited else None,
         }
         with os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -169,12 +186,13 @@ def _marked(outer: Path, known: KnownEntries, *, limited: bool) -> tuple[Path, i
     return mark, fd
 
 
-def _read(mark: Path) -> tuple[KnownEntries, float | None]:
+def _read(mark: Path) -> tuple[KnownEntries, list[Mounted], float | None]:
     """Raises ValueError."""
     raw: Any = json.loads(mark.read_text("utf-8", "surrogateescape"))
     try:
         things, named = dict[str, str](raw["things"]), list[str](raw["named"])
         stopped = {str(it): frozenset[str](lines) for it, lines in raw["stopped"].items()}
-        return KnownEntries(things, set(raw["bare"]), set(raw["closed"]), named, stopped), raw["until"]
+        known = KnownEntries(things, set(raw["bare"]), set(raw["closed"]), named, stopped)
+        return known, from_json(raw.get("mounts", ())), raw["until"]
     except (KeyError, TypeError) as error:
         raise ValueError(str(error)) from error

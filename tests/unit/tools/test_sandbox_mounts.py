@@ -1,7 +1,9 @@
-"""What the sandbox mounts, also while other commands rename folders: protected files, and those with several names."""
+"""Mounts of the sandbox hold: while other commands rename folders, and files with several names. Lost ones are said."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -19,8 +21,10 @@ from tools.bash import BashInput, BashTool
 from tools.sandbox import mounts
 from tools.sandbox import prepare as preparing
 from tools.sandbox.mounts import survey
-from tools.sandbox.policy import Sandbox, SandboxPolicy, UnavailableError
+from tools.sandbox.policy import Kind, Sandbox, SandboxPolicy, UnavailableError
 from tools.sandbox.prepare import prepare
+from tools.sandbox.replaced import mounted
+from tools.sandbox.state import SandboxState, left_over
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
@@ -191,3 +195,82 @@ def test_other_names_are_searched_for_once(ctx: FakeToolContext, monkeypatch: py
         found = survey(ctx.workspace, decide, writable=True, key="the same rules")
         assert ("a/x" in asked) is looks
     assert sorted(found.hidden) == [ctx.workspace / "a/x", ctx.workspace / "b/.env"]
+
+
+# -- files that others replace while a command runs
+
+
+async def meanwhile(ctx: FakeToolContext, script: str, command: str) -> str:
+    """Run a command; while it waits, the user runs a script."""
+    seen: list[str] = []
+    ctx = replace(ctx, on_output=seen.append)
+    line = f"echo waits; until [ -e goes ]; do sleep 0.02; done; {command}"
+    running = asyncio.create_task(bash(ctx, line))
+    await until(lambda: seen, "the command")
+    by_the_user(ctx.workspace, f"{script}; touch goes")
+    return await running
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_replaced_protected_file_is_reported_with_a_copy(ctx: FakeToolContext, times: int) -> None:
+    """The second time, the file may have its first number on the disk again."""
+    told: list[str] = []
+    ctx = replace(ctx, notify_user=told.append)
+    before = (ctx.workspace / "nested/.git/config").read_bytes()
+    change = "; ".join(f"git -C nested config user.name {name}" for name in range(times))
+    said = await meanwhile(ctx, change, "echo '# by the command' >> nested/.git/config")
+    assert "by the command" in (ctx.workspace / "nested/.git/config").read_text()
+    (line,) = told
+    assert line in said
+    assert "replaced protected files" in line
+    copy = Path(line.split("nested/.git/config (before: ")[1].split(")")[0])
+    assert copy.read_bytes() == before
+    assert not copy.is_relative_to(ctx.workspace)
+
+
+@pytest.mark.parametrize("kind", ["workspace-write", "read-only"])
+async def test_replaced_hidden_file_is_reported(ctx: FakeToolContext, kind: Kind) -> None:
+    by_the_user(ctx.workspace, "echo SECRET > .env; echo SECRET > pkg/.env")
+    ctx.permission.rules = [("read", "*.env", "ask")]
+    ctx = replace(ctx, sandbox=SandboxPolicy(kind))
+    said = await meanwhile(ctx, "echo SECOND > new; mv new .env", "cat .env pkg/.env")
+    assert "SECOND" in said
+    assert "SECRET" not in said
+    assert "could have read the new ones: .env. Renew" in said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "echo more >> pkg/deep/.envrc",
+        "cp pkg/deep/.envrc new; mv new pkg/deep/.envrc",
+        "mv pkg moved",
+        "rm pkg/deep/.envrc",
+        "cp .vscode/tasks.json new; echo b >> new; mv new .vscode/tasks.json",
+    ],
+)
+async def test_changes_that_open_nothing_are_not_reported(ctx: FakeToolContext, change: str) -> None:
+    by_the_user(ctx.workspace, "mkdir .vscode; echo a > .vscode/tasks.json")
+    said = await meanwhile(ctx, change, "echo x >> .vscode/tasks.json")
+    assert "Another program" not in said
+    assert "x" not in (ctx.workspace / ".vscode/tasks.json").read_text()
+
+
+async def test_replaced_files_are_reported_after_a_killed_daemon(ctx: FakeToolContext) -> None:
+    outer = ctx.workspace.parent / "outer"
+    known = survey(ctx.workspace, ctx.permission.decide, writable=True)
+    state = SandboxState(
+        ctx.workspace, outer, known.known, ctx.permission.decide, (), limited=True,
+        mounts=mounted(known.kept, known.hidden),
+    )  # fmt: skip
+    (mark,) = (outer / "running").iterdir()
+    content = mark.read_text()
+    state.leave()
+    by_the_user(
+        ctx.workspace, "git -C nested config user.name b; cp pkg/deep/.envrc new; mv new pkg/deep/.envrc"
+    )
+    mark.write_text(content)
+    (line,) = left_over(ctx.workspace, outer, ())
+    assert "them, too: nested/.git/config. Make sure" in line
+    mark.write_text(json.dumps({**json.loads(content), "until": 1.0}))
+    assert left_over(ctx.workspace, outer, ()) == []

@@ -21,7 +21,7 @@ from tools.sandbox.quarantine import Quarantined, take_away
 from tools.sandbox.replaced import Mounted, as_json, from_json, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 _SLACK_S = 900.0
@@ -60,7 +60,7 @@ class SandboxState:
         self._left = False
         with _lock:
             others = _running.get(workspace, [])
-            if others and (movable or any(other._movable for other in others)):
+            if any(movable or other._movable for other in _beside(workspace)):
                 # It could rename folders while the mounts of the other are made, so that these miss their files.
                 raise TooMuchToLookAtError(
                     t(
@@ -104,6 +104,13 @@ class SandboxState:
             left = [other for other in _running.pop(self._workspace, []) if other is not self]
             if left:
                 _running[self._workspace] = left
+
+
+def _beside(workspace: Path) -> Iterator[SandboxState]:
+    """Yield the states of commands in this workspace, in one around it, and in one below it."""
+    for other, states in _running.items():
+        if other.is_relative_to(workspace) or workspace.is_relative_to(other):
+            yield from states
 
 
 def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:

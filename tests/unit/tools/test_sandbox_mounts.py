@@ -131,6 +131,8 @@ async def test_with_too_many_folders_only_one_command_runs_at_a_time(
     first = prepared(ctx)
     with pytest.raises(UnavailableError, match="too many folders for two commands"):
         prepared(ctx)
+    with pytest.raises(UnavailableError):
+        prepared(replace(ctx, workspace=ctx.workspace / "pkg"))
     first.leave()
     monkeypatch.undo()
     monkeypatch.setattr(preparing, "BACK_ENDS", ("bwrap",))

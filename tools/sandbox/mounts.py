@@ -53,6 +53,8 @@ MAX_ALL_MOUNTS = 600
 """Those that folders need on the way to kept files included: the time to make mounts grows with their square."""
 _MAX_LINKED = 20_000
 """Files of hidden and kept folders that are looked at for other names."""
+_MAX_LINKS = 40
+"""The kernel follows no more of them on one path."""
 _PAUSE_AFTER = 500
 _PAUSE_S = 0.0001
 """After a folder of so many entries other threads get their turn."""
@@ -437,10 +439,33 @@ def _git(name: str, workspace: Path, found: WorkspaceSurvey) -> None:
 
 
 def _led_to(link: Path, workspace: Path, found: WorkspaceSurvey) -> None:
-    """Keep what a link leads to, too, where it could be changed."""
+    """Keep what a link leads to, too, where it could be changed. It need not exist, and other links may lead there."""
     real = Path(os.path.realpath(link))
+    for path in (*_links_on(link), real):
+        if path != workspace and path.is_relative_to(workspace):
+            name = path.relative_to(workspace).as_posix()
+            found.known.named.append(name)
+            if it := identity_if_there(path):
+                found.known.things[name] = it
     if real != workspace and real.is_relative_to(workspace) and real.exists():
         found.kept.append(real)
+
+
+def _links_on(path: Path) -> list[Path]:
+    """Return the links that an absolute path leads over, each in a folder without links."""
+    found: list[Path] = []
+    folder, left = Path(path.anchor), list(reversed(path.parts[1:]))
+    while left and len(found) < _MAX_LINKS:
+        part = left.pop()
+        here = folder.parent if part == ".." else folder / part
+        if not here.is_symlink():
+            folder = here
+            continue
+        found.append(here)
+        target = here.readlink()
+        folder = Path(target.anchor or folder)
+        left += reversed(target.parts[1:] if target.anchor else target.parts)
+    return found
 
 
 def _around(workspace: Path) -> dict[Path, Path]:

@@ -199,6 +199,34 @@ def test_other_names_are_searched_for_once(ctx: FakeToolContext, monkeypatch: py
     assert sorted(found.hidden) == [ctx.workspace / "a/x", ctx.workspace / "b/.env"]
 
 
+# -- links on the way to protected files
+
+
+@pytest.mark.parametrize("back_end", ["bwrap", "Landlock"])
+@pytest.mark.parametrize(
+    ("made", "attack"),
+    [
+        ("ln -s there .envrc", "echo evil > there"),
+        ("ln -s there/below .envrc", "mkdir there; echo evil > there/below"),
+        ("mkdir a; echo a > a/x; ln -s a by; ln -s by/x .envrc", "rm by; mkdir by; echo evil > by/x"),
+        (
+            "mkdir a; echo a > a/x; ln -s $PWD/a by; ln -s plain/../by/x .envrc",
+            "mkdir b; echo evil > b/x; rm by; ln -s b by",
+        ),
+    ],
+)
+async def test_a_protected_link_leads_where_it_led(
+    ctx: FakeToolContext, made: str, attack: str, back_end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparing, "BACK_ENDS", (back_end,))
+    by_the_user(ctx.workspace, made)
+    target = ctx.workspace / ".envrc"
+    assert "Moved away" not in await bash(ctx, "touch plain/x")
+    said = await bash(ctx, attack)
+    assert "Moved away" in said
+    assert not target.exists() or target.read_text() == "a\n"
+
+
 # -- files that others replace while a command runs
 
 

@@ -247,17 +247,17 @@ def _leading_to(paths: Iterable[Path], workspace: Path) -> set[Path]:
 
     A command that renames one while the mounts of another command are made would lead these elsewhere.
     """
-    kept = set(paths)
+    kept, depth = set(paths), len(workspace.parts)
     found: set[Path] = set()
     for path in kept:
-        above = [one for one in path.parents if workspace in one.parents]
+        above = path.parents[: len(path.parts) - depth - 1]
         inner = next((at for at in reversed(range(len(above))) if above[at] in kept), -1)
         found.update(above[inner + 1 :])
     return found
 
 
 def _put_together(workspace: Path, found: WorkspaceSurvey) -> set[Links]:
-    """Return the hidden and kept files with several names."""
+    """Return the hidden and kept files with several names, without those in hidden folders."""
     known, secret, guarded = found.known, set[tuple[int, int]](), set[tuple[int, int]]()
     repositories: dict[Path, Path] = {}
     for name, folder in known.folders.items():
@@ -301,7 +301,7 @@ def _put_together(workspace: Path, found: WorkspaceSurvey) -> set[Links]:
         # Renaming a folder would move its hidden files to a name that no rule covers.
         found.pinned += [one for one in path.parents if workspace in one.parents]
     found.pinned = list(dict.fromkeys(found.pinned))
-    return hidden | kept | {link for _, link in several if link[:2] in secret or link[:2] in guarded}
+    return kept | {link for _, link in several if link[:2] in secret or link[:2] in guarded}
 
 
 def _linked(paths: Iterable[Path]) -> set[Links]:

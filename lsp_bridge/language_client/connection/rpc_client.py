@@ -1,29 +1,19 @@
-"""JSON-RPC with a child process on its stdin and stdout: pygls' client, hardened against bad servers.
+"""JSON-RPC with a child process on its stdin and stdout, hardened against bad servers.
 
-Imported where the first server is started, because pygls and lsprotocol take a while to import. Differences from plain
-pygls (checked against 2.1):
-
-- Messages stay plain dicts. Structured by pygls they would be namedtuples with mangled keys, slow for
-  thousands of diagnostics, and a nested dict with a ``jsonrpc`` key would break them.
-- A reply to an abandoned request is dropped; pygls raises (https://github.com/openlawlibrary/pygls/issues/621), and
-  forgets no request that is never answered (https://github.com/openlawlibrary/pygls/issues/608).
-- Messages are read by ``framing``: bounded, tolerant of data between them, large ones not on the event loop. Sending is
+- Messages stay plain dicts: nothing of them is structured before somebody needs it.
+- They are read by ``framing``: bounded, tolerant of data between them, large ones not on the event loop. Sending is
   bounded too, for a server that does not read.
-- The server is killed if necessary, with its child processes. pygls waits forever.
+- A reply to an abandoned request is dropped.
+- The server is killed if necessary, with its child processes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
-import uuid
 from typing import TYPE_CHECKING, Any
-
-import cattrs
-from lsprotocol.types import ResponseError
-from pygls.client import JsonRPCClient
-from pygls.protocol import JsonRPCProtocol
 
 from lsp_bridge.language_client.connection.framing import (
     BadMessage,
@@ -48,66 +38,8 @@ _METHOD_NOT_FOUND = -32601
 _logger = logging.getLogger("goalwright.lsp_client")
 
 
-class _Wire(JsonRPCProtocol):
-    """pygls' ids and futures; dispatch to the client instead of pygls features."""
-
-    client: RpcClient
-
-    def handle_message(self, message: dict[str, Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """One message, which may be anything."""
-        method, identity = message.get("method"), message.get("id")
-        given = message.get("params")
-        params = mapping(given)
-        if not isinstance(method, str):
-            if isinstance(identity, (str, int)) and method is None:
-                self._handle_response(identity, message.get("result"), message.get("error"))
-            else:
-                raise ValueError("neither a request nor a response")
-        elif isinstance(identity, (str, int)):
-            self._answer(identity, method, params)
-        else:
-            self.client.on_notification(method, params)
-
-    def _answer(self, identity: str | int, method: str, params: dict[str, Any]) -> None:
-        try:
-            self._send_response(identity, self.client.on_request(method, params))
-        except MethodNotFoundError:
-            error = ResponseError(code=_METHOD_NOT_FOUND, message=f"{method} is not supported")
-            self._send_response(identity, None, error)
-
-    def _handle_response(self, msg_id: str | int, result: Any = None, error: Any = None) -> None:
-        future = self._request_futures.pop(msg_id, None)
-        self._result_types.pop(msg_id, None)
-        if future is None or future.done():
-            return
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(ServerError.from_wire(error))
-
-    def _send_data(self, data: Any) -> None:
-        # pygls logs the whole body, including source code, and escapes non-ASCII characters.
-        body = json.dumps(data, default=self._serialize_message, ensure_ascii=False).encode(
-            "utf-8", errors="replace"
-        )
-        self.client.send(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-
-    def fail_all(self, error: Exception) -> None:
-        """Nobody will answer any more."""
-        for future in list(self._request_futures.values()):
-            if not future.done():
-                future.set_exception(error)
-
-    def give_up(self, msg_id: str) -> None:
-        """Forget an abandoned request; pygls would keep it forever."""
-        self._request_futures.pop(msg_id, None)
-        self._result_types.pop(msg_id, None)
-
-
-class RpcClient(JsonRPCClient):
+class RpcClient:
     """One server process and the connection to it."""
-
-    protocol: _Wire
 
     def __init__(
         self,
@@ -121,11 +53,13 @@ class RpcClient(JsonRPCClient):
         is called once with the reason when the server is gone, or will be: its process ended, or it stopped speaking
         JSON-RPC.
         """
-        super().__init__(_Wire, cattrs.Converter)
-        self.on_request, self.on_notification = on_request, on_notification
-        self.protocol.client = self
+        self._on_request, self._on_notification = on_request, on_notification
         self._on_closed = on_closed
         self._process: ServerProcess | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ids = itertools.count(1)
+        self._pending: dict[str | int, asyncio.Future[Any]] = {}
+        """The requests under way, by id."""
         self._closed = False
         self._bad_messages = 0
 
@@ -150,24 +84,11 @@ class RpcClient(JsonRPCClient):
         """Start the server; ``grace_s`` between TERM and KILL when it has to end. Raises OSError."""
         process = await start_server(argv, cwd=cwd, environment=environment, grace_s=grace_s)
         self._process = process
-        self._async_tasks += [
-            asyncio.create_task(self._read(process)),
-            asyncio.create_task(self._watch(process)),
-        ]
-
-    def send(self, data: bytes) -> None:
-        """Send bytes to the server. Nothing happens when it is gone (``on_closed`` has been called)."""
-        if self._closed or self._process is None:
-            return
-        if self._process.unsent > _MAX_UNSENT_BYTES:
-            self._close("it does not read what it is sent")
-            return
-        self._process.write(data)
+        self._tasks = [asyncio.create_task(self._read(process)), asyncio.create_task(self._watch(process))]
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification. Nothing happens when the server is gone."""
-        if not self._closed:
-            self.protocol.notify(method, params)
+        self._send({"method": method, "params": params})
 
     async def request(self, method: str, params: Mapping[str, Any] | None, timeout: float) -> Any:
         """Send a request and wait up to ``timeout`` seconds for its result (JSON).
@@ -177,11 +98,10 @@ class RpcClient(JsonRPCClient):
         """
         if self._closed:
             raise ServerGoneError("the language server is not running")
-        identity = str(uuid.uuid4())
+        identity = str(next(self._ids))
+        reply = self._pending[identity] = asyncio.get_running_loop().create_future()
         try:
-            reply = self.protocol.send_request_async(method, params, msg_id=identity)
-            if self._closed:  # noticed while sending
-                raise ServerGoneError("the language server does not read what it is sent")
+            self._send({"id": identity, "method": method, "params": params})
             # Not wait_for: in Python 3.11 it may swallow a cancellation that arrives together with the answer.
             async with asyncio.timeout(timeout):
                 return await reply
@@ -189,7 +109,7 @@ class RpcClient(JsonRPCClient):
             self.notify("$/cancelRequest", {"id": identity})
             raise
         finally:
-            self.protocol.give_up(identity)
+            del self._pending[identity]
 
     async def end(self, *, exit_s: float, terminate_s: float) -> None:
         """Make sure that the server and its children have ended. Never raises; safe to call twice.
@@ -204,16 +124,26 @@ class RpcClient(JsonRPCClient):
             await ended(process, exit_s)
         await process.end(terminate_s)
         self._close("stopped")
-        for task in self._async_tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._async_tasks, return_exceptions=True)
-        self._async_tasks.clear()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._closed or self._process is None:
+            return
+        if self._process.unsent > _MAX_UNSENT_BYTES:
+            self._close("it does not read what it is sent")
+            return
+        body = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode("utf-8", errors="replace")
+        self._process.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
 
     def _close(self, reason: str) -> None:
         if not self._closed:
             self._closed = True
-            self._stop_event.set()
-            self.protocol.fail_all(ServerGoneError(reason))
+            for reply in self._pending.values():
+                if not reply.done():
+                    reply.set_exception(ServerGoneError(reason))
             self._on_closed(reason)
 
     async def _watch(self, process: ServerProcess) -> None:
@@ -239,7 +169,7 @@ class RpcClient(JsonRPCClient):
     def _take(self, message: dict[str, Any] | BadMessage) -> None:
         try:
             if not isinstance(message, BadMessage):
-                self.protocol.handle_message(message)
+                self._dispatch(message)
                 self._bad_messages = 0
                 return
             why = message.why
@@ -249,3 +179,31 @@ class RpcClient(JsonRPCClient):
         _logger.debug("bad message %d from a language server: %s", self._bad_messages, why)
         if self._bad_messages >= _MAX_BAD_MESSAGES:
             self._close("it does not speak JSON-RPC")
+
+    def _dispatch(self, message: dict[str, Any]) -> None:
+        method, identity = message.get("method"), message.get("id")
+        params = mapping(message.get("params"))
+        if not isinstance(method, str):
+            if method is not None or not isinstance(identity, str | int):
+                raise ValueError("neither a request nor a response")
+            self._answered(identity, message)
+        elif isinstance(identity, str | int):
+            self._answer(identity, method, params)
+        else:
+            self._on_notification(method, params)
+
+    def _answer(self, identity: str | int, method: str, params: dict[str, Any]) -> None:
+        try:
+            answer = {"result": self._on_request(method, params)}
+        except MethodNotFoundError:
+            answer = {"error": {"code": _METHOD_NOT_FOUND, "message": f"{method} is not supported"}}
+        self._send({"id": identity, **answer})
+
+    def _answered(self, identity: str | int, message: dict[str, Any]) -> None:
+        reply = self._pending.get(identity)
+        if reply is None or reply.done():
+            return
+        if (error := message.get("error")) is None:
+            reply.set_result(message.get("result"))
+        else:
+            reply.set_exception(ServerError.from_wire(error))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
+from lsp_bridge.language_client.connection.rpc_client import RpcClient
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Timing, Wakeup
 from lsp_bridge.language_client.server.opened_files import Documents
@@ -24,7 +25,6 @@ from tools.process.background import Background
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping
 
-    from lsp_bridge.language_client.connection.rpc_client import RpcClient
     from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
     from tools.language_ports import Severity
 
@@ -139,9 +139,7 @@ class LanguageServer:
         return self.timing.silent_answer_s if self.answers.unanswered >= 2 else self.timing.answer_s
 
     async def _start(self) -> None:
-        # In a thread, because the first import of pygls and lsprotocol takes some hundred milliseconds.
-        module = await asyncio.to_thread(_rpc_client)
-        client = self._client = module.RpcClient(self._on_request, self._on_notification, self._on_closed)
+        client = self._client = RpcClient(self._on_request, self._on_notification, self._on_closed)
         timing, found = self.timing, self._found
         try:
             # Not in the workspace: some programs look for plugins or modules in the current folder.
@@ -373,9 +371,3 @@ class LanguageServer:
             self._pulls.refresh()
         self._wakeup.wake()
         return result
-
-
-def _rpc_client() -> Any:
-    from lsp_bridge.language_client.connection import rpc_client
-
-    return rpc_client

@@ -44,6 +44,19 @@ def command(
     return Command(name, help, function, arguments, epilog)
 
 
+class Actions(NamedTuple):
+    """The actions of a command, which are functions of one module and share their last arguments."""
+
+    command: str
+    module: str
+    shared: tuple[Argument, ...]
+
+    def __call__(self, name: str, text: str, *own: Argument | Group, function: str = "") -> Command:
+        """Return an action. ``function``: its name in the module, when that is not ``name``."""
+        place = f"{self.module}:{function or name}"
+        return command(f"{self.command} {name}", text, place, *own, *self.shared)
+
+
 def value(
     name: str, metavar: str, text: str, kind: Callable[[str], object] | None = None, **options: Any
 ) -> Argument:

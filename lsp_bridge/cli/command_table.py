@@ -16,8 +16,8 @@ from lsp_bridge.cli.command_description import (
     JSON,
     NO_COLOR,
     WORKSPACE,
+    Actions,
     Argument,
-    Command,
     Group,
     command,
     flag,
@@ -60,7 +60,6 @@ _DRY_RUN = flag("--dry-run", "only show what would be written")
 _GOAL = value("goal", "NUMBER", "its number in the plan, e.g. 2.1 (see: goalwright goals)")
 _DESCRIPTION = value("text", "DESCRIPTION", "what will be achieved, in one line")
 _BEFORE = value("--before", "NUMBER", "place it before this goal (default: last)")
-_OF_GOAL = (value("--session", "ID", _THE_SESSION), *BASE)
 _STEP = (
     _SESSION,
     value("--change", "ID", "this change (see: goalwright history) instead of the next one"),
@@ -72,19 +71,16 @@ _BRANCH = value("branch", "BRANCH", "its letter, e.g. A")
 _BRANCH_PART = value(
     "branch", "BRANCH[:PATH]", "its letter, e.g. A, or one of its files or folders: A:src/a.py"
 )
-_OF_PERMISSION = (
-    value("--session", "ID", "the session"),
-    value("--workspace", "FOLDER", "the folder", Path),
-    JSON,
-)
+_FOLDER = value("--workspace", "FOLDER", "the folder", Path)
 _SERVER = value("name", "SERVER", "its name (see: goalwright mcp)")
 _SERVER_PART = value("name", "SERVER[/TOOL]", "its name, or that of one of its tools: github/get_issue")
-_OF_SERVER = (value("--workspace", "FOLDER", "the folder", Path), JSON)
-
-
-def _of_server(action: str, text: str, server: Argument = _SERVER) -> Command:
-    """Return the command ``mcp ACTION`` about one MCP server, or a part of it."""
-    return command(f"mcp {action}", text, f"commands.mcp:{action}", server, *_OF_SERVER)
+_goal = Actions("goal", "commands.plan", (value("--session", "ID", _THE_SESSION), *BASE))
+_plan = Actions("plan", "commands.plan", _OF_EXPLORATION)
+_explore = Actions("explore", "commands.explore", _OF_EXPLORATION)
+_mcp = Actions("mcp", "commands.mcp", (_FOLDER, JSON))
+_permissions = Actions(
+    "permissions", "commands.permissions", (value("--session", "ID", "the session"), _FOLDER, JSON)
+)
 
 
 COMMANDS = (
@@ -169,31 +165,26 @@ COMMANDS = (
         *_OF_SESSION,
     ),
     command("goal", "change the plan; the model sees the change"),
-    command(
-        "goal add",
+    _goal(
+        "add",
         "add a goal",
-        "commands.plan:add",
         _DESCRIPTION,
         value("--reason", "TEXT", "why it is added", default=""),
         value("--under", "NUMBER", "add it below this goal (default: at the top level)"),
         _BEFORE,
-        *_OF_GOAL,
     ),
-    command("goal rename", "rename an open goal", "commands.plan:rename", _GOAL, _DESCRIPTION, *_OF_GOAL),
-    command(
-        "goal move",
+    _goal("rename", "rename an open goal", _GOAL, _DESCRIPTION),
+    _goal(
+        "move",
         "move an open goal and everything below it",
-        "commands.plan:move",
         _GOAL,
         value("--under", "NUMBER", "move it below this goal (default: to the top level)"),
         _BEFORE,
-        *_OF_GOAL,
     ),
-    command("goal focus", "set the goal that the model works on", "commands.plan:focus", _GOAL, *_OF_GOAL),
-    command(
-        "goal done",
+    _goal("focus", "set the goal that the model works on", _GOAL),
+    _goal(
+        "done",
         "mark a goal as done",
-        "commands.plan:done",
         _GOAL,
         value(
             "--summary",
@@ -201,17 +192,14 @@ COMMANDS = (
             "what was found or changed; replaces the details in the model's context",
             required=True,
         ),
-        *_OF_GOAL,
     ),
-    command(
-        "goal abandon",
+    _goal(
+        "abandon",
         "abandon a goal and its open sub-goals",
-        "commands.plan:abandon",
         _GOAL,
         value("--reason", "TEXT", "why; tells the model not to try it again", required=True),
         flag("--revert-files", "revert its file changes; your own edits are kept"),
         flag("--dry-run", "only show what --revert-files would revert"),
-        *_OF_GOAL,
     ),
     command(
         "context",
@@ -255,31 +243,17 @@ COMMANDS = (
         "commands.explore:listed",
         *_OF_EXPLORATION,
     ),
-    command(
-        "explore list",
-        "list the branches and the scoreboard (the default action)",
-        "commands.explore:listed",
-        *_OF_EXPLORATION,
-    ),
-    command(
-        "explore show",
-        "show what a branch reported and changed",
-        "commands.explore:show",
-        _BRANCH,
-        *_OF_EXPLORATION,
-    ),
-    command(
-        "explore diff",
+    _explore("list", "list the branches and the scoreboard (the default action)", function="listed"),
+    _explore("show", "show what a branch reported and changed", _BRANCH),
+    _explore(
+        "diff",
         "show the changes of a branch, or of some of its files",
-        "commands.explore:diff",
         _BRANCH_PART,
         value("paths", "PATH", "a file or folder, relative to the workspace folder", nargs="*"),
-        *_OF_EXPLORATION,
     ),
-    command(
-        "explore pick",
+    _explore(
+        "pick",
         "merge a branch, or some of its files, after your review",
-        "commands.explore:pick",
         _BRANCH_PART,
         value(
             "paths",
@@ -288,29 +262,10 @@ COMMANDS = (
             nargs="*",
         ),
         flag("--yes", "write without a review"),
-        *_OF_EXPLORATION,
     ),
-    command(
-        "explore leave",
-        "let the model choose",
-        "commands.explore:leave",
-        flag("--none", "use none of the branches"),
-        *_OF_EXPLORATION,
-    ),
-    command(
-        "explore remove",
-        "delete the changes of a branch",
-        "commands.explore:remove",
-        _BRANCH,
-        *_OF_EXPLORATION,
-    ),
-    command(
-        "explore patch",
-        "print the changes of a branch for `git apply`",
-        "commands.explore:patch",
-        _BRANCH,
-        *_OF_EXPLORATION,
-    ),
+    _explore("leave", "let the model choose", flag("--none", "use none of the branches")),
+    _explore("remove", "delete the changes of a branch", _BRANCH),
+    _explore("patch", "print the changes of a branch for `git apply`", _BRANCH),
     command("agents", "list the agents: built-in ones and your own", "commands.catalogues:agents", *BASE),
     command(
         "models",
@@ -329,34 +284,26 @@ COMMANDS = (
         "commands.mcp:servers",
         *BASE,
     ),
-    _of_server("log", "print the log of a server"),
-    _of_server("restart", "stop a server and start it again"),
-    _of_server("login", "sign in to a server in the browser"),
-    _of_server("logout", "forget the sign-in to a server"),
+    _mcp("log", "print the log of a server", _SERVER),
+    _mcp("restart", "stop a server and start it again", _SERVER),
+    _mcp("login", "sign in to a server in the browser", _SERVER),
+    _mcp("logout", "forget the sign-in to a server", _SERVER),
     command(
         "mcp serve",
         "offer the sessions of a folder to other agents, as an MCP server (stdio)",
         "mcp_server.command:serve",
         flag("--allow-changes", "they may also add goals and start explorations"),
-        value("--workspace", "FOLDER", "the folder", Path),
+        _FOLDER,
     ),
-    _of_server("enable", "use a server or tool again", _SERVER_PART),
-    _of_server("disable", "do not start a server, or do not offer a tool", _SERVER_PART),
+    _mcp("enable", "use a server or tool again", _SERVER_PART),
+    _mcp("disable", "do not start a server, or do not offer a tool", _SERVER_PART),
     command("plan", "replan, or have the plan carried out"),
-    command(
-        "plan replan",
+    _plan(
+        "replan",
         "make a new plan for the remaining work",
-        "commands.plan:replan",
         value("--reason", "TEXT", "what is wrong with the plan, or has changed", default=""),
-        *_OF_EXPLORATION,
     ),
-    command(
-        "plan build",
-        "hand the plan of a planning session over to the build agent",
-        "commands.plan:build",
-        _YES,
-        *_OF_EXPLORATION,
-    ),
+    _plan("build", "hand the plan of a planning session over to the build agent", _YES),
     command("team", "serve the sessions of a database to a team"),
     *TRACE_COMMANDS,
     command(
@@ -366,20 +313,16 @@ COMMANDS = (
         _ANY_SESSION,
         *BASE,
     ),
-    command(
-        "permissions forget",
+    _permissions(
+        "forget",
         "remove grants",
-        "commands.permissions:forget",
         value("ids", "NUMBER", "their numbers in the list, or their ids", nargs="+"),
-        *_OF_PERMISSION,
     ),
-    command(
-        "permissions explain",
+    _permissions(
+        "explain",
         "show what would happen, and which rule of which file decides",
-        "commands.permissions:explain",
         value("permission", "PERMISSION", "read, edit, bash, …"),
         value("target", "TARGET", "a path, or a command line as one argument"),
-        *_OF_PERMISSION,
     ),
     command(
         "mode",

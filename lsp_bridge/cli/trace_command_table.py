@@ -10,6 +10,7 @@ from lsp_bridge.cli.command_description import (
     BASE,
     JSON,
     NO_COLOR,
+    Actions,
     Argument,
     Group,
     command,
@@ -39,6 +40,11 @@ def _output(text: str) -> Argument:
     return Argument(("--output", "-o"), text, {"metavar": "FILE", "type": Path})
 
 
+_team = Actions("team", "trace.team", (_DATABASE, JSON))
+_steps = Actions("trace", "trace.steps", _OF_TRACE)
+_maintenance = Actions("trace", "trace.maintenance", _OF_TRACE)
+_databases = Actions("trace", "trace.databases", _OF_TRACE)
+
 TRACE_COMMANDS = (
     command(
         "team serve",
@@ -61,28 +67,22 @@ TRACE_COMMANDS = (
         flag("--plain-http", "allow a --public-url without TLS: tokens can be read on the way"),
         JSON,
     ),
-    command(
-        "team add",
+    _team(
+        "add",
         "make a token for a user, and show it once",
-        "trace.team:add",
         _TEAM_USER,
         one_of(
             "--scope", Scope, "own: this user's sessions (default); all: those of everybody", default="own"
         ),
         flag("--may-delete", "the user may delete the sessions that the token shows"),
         value("--days", "DAYS", "how long it is valid (default: until it is removed)", of.days),
-        _DATABASE,
-        JSON,
     ),
-    command("team list", "list the tokens, without secrets", "trace.team:listed", _DATABASE, JSON),
-    command(
-        "team remove",
+    _team("list", "list the tokens, without secrets", function="listed"),
+    _team(
+        "remove",
         "remove the tokens of a user",
-        "trace.team:remove",
         _TEAM_USER,
         value("--token", "ID", "this one only (see: goalwright team list)"),
-        _DATABASE,
-        JSON,
     ),
     command(
         "stats",
@@ -95,91 +95,77 @@ TRACE_COMMANDS = (
         *_OF_TRACE,
     ),
     command("trace", "traces of sessions: read, follow, export, clean up"),
-    command(
-        "trace list",
+    _steps(
+        "list",
         "list the traces, newest first",
-        "trace.steps:list_traces",
         value("--limit", "COUNT", "how many (default: 50)", of.count, default=50),
-        *_OF_TRACE,
+        function="list_traces",
     ),
-    command(
-        "trace show",
+    _steps(
+        "show",
         "show the steps as a tree, with states and costs",
-        "trace.steps:show_trace",
         _TRACE,
         _OF_BRANCH,
         flag("--full", "full texts instead of one line each"),
         flag("--system-prompt", "the system prompts used, instead of the steps"),
-        *_OF_TRACE,
+        function="show_trace",
     ),
-    command(
-        "trace dump",
+    _steps(
+        "dump",
         "write the steps in full, as text, Markdown or JSON",
-        "trace.steps:dump_trace",
         _TRACE,
         _OF_BRANCH,
         one_of("--format", DumpFormat, "(default: txt)", dest="form", default="txt"),
         _output("the file to write (default and -: stdout)"),
         _REPLACE,
-        *_OF_TRACE,
+        function="dump_trace",
     ),
-    command(
-        "trace tail",
+    _steps(
+        "tail",
         "show events as they happen",
-        "trace.steps:tail_trace",
         _TRACE,
         _OF_BRANCH,
         value("--since", "EVENT", "also show events after this event number; 0: all", of.number),
         flag("--no-follow", "exit after the existing events", dest="follow", action="store_false"),
-        *_OF_TRACE,
+        function="tail_trace",
     ),
-    command(
-        "trace rebuild",
+    _maintenance(
+        "rebuild",
         "rebuild messages, plan and metadata from the event log, and report what was wrong",
-        "trace.maintenance:rebuild",
         Group((_TRACE, flag("--all", "all traces of this folder", dest="every"))),
-        *_OF_TRACE,
     ),
-    command(
-        "trace export",
+    _maintenance(
+        "export",
         "write a trace with its branches, file versions and outputs to one .tar.gz, without secrets",
-        "trace.maintenance:export",
         _TRACE,
         _output("the archive (default: goalwright-TRACE.tar.gz in the current folder)"),
         _REPLACE,
-        *_OF_TRACE,
     ),
-    command(
-        "trace import",
+    _maintenance(
+        "import",
         "import an archive made by `goalwright trace export`",
-        "trace.maintenance:take_in",
         value("archive", "ARCHIVE", "the .tar.gz file", Path),
         value("--max-mb", "MB", "the largest unpacked size to accept (default: 1024)", of.megabytes),
-        *_OF_TRACE,
+        function="take_in",
     ),
-    command(
-        "trace copy",
+    _databases(
+        "copy",
         "copy sessions to a database, or from one",
-        "trace.databases:copy",
         value("source", "FROM", "files (those of this folder), sqlite:///PATH or postgresql://…", of.store),
         value("target", "TO", "where to: the same", of.store),
         value("--trace", "TRACE", "this session only"),
-        *_OF_TRACE,
     ),
-    command(
-        "trace search",
+    _databases(
+        "search",
         "find sessions of this folder or a database by a part of a text",
-        "trace.databases:search",
         value("text", "TEXT", "part of a title, message, goal or file name"),
         _STORE,
         _USER,
         value("--limit", "COUNT", "how many (default: 20)", of.count, default=20),
-        *_OF_TRACE,
     ),
-    command(
-        "trace delete",
+    _databases(
+        "delete",
         "delete sessions from a database",
-        "trace.databases:delete",
         _USER,
         value(
             "--before", "DAYS", "sessions that were not used for this many days", of.days, dest="unused_days"
@@ -187,17 +173,14 @@ TRACE_COMMANDS = (
         value("--trace", "TRACE", "this session only"),
         _DATABASE,
         flag("--yes", "delete them; without it they are only shown"),
-        *_OF_TRACE,
     ),
-    command(
-        "trace prune",
+    _maintenance(
+        "prune",
         "delete old traces, as the settings trace_keep_days, trace_max_mb … say",
-        "trace.maintenance:prune",
         value("--keep-days", "DAYS", "delete those not used for this many days", of.days),
         value("--max-mb", "MB", "delete the oldest until all together are below this", of.megabytes),
         value("--keep", "COUNT", "always keep this many of the newest", of.count),
         flag("--dry-run", "only show what would be deleted"),
-        *_OF_TRACE,
     ),
     command(
         "trace page",

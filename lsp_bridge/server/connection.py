@@ -151,8 +151,6 @@ class ClientServer:
         self._server.protocol.set_writer(self._frames)
         self._editor = LazyEditorFeatures(
             self._server,
-            core,
-            self._client,
             self._requests,
             bridge.decisions,
             lambda: self._documents.documents,
@@ -161,8 +159,7 @@ class ClientServer:
             self._server,
             bridge.editors,
             core,
-            can_save=lambda: self._client.options.can_save,
-            opens_on_request=lambda: self._client.options.opens_on_request,
+            options=lambda: self._client.options,
             gone=lambda: self.closed or writer.is_closing(),
         )
         self._register()

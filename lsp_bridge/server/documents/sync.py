@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
     from daemon.core import Daemon
+    from lsp_bridge.protocol.sessions import InitializationOptions
     from lsp_bridge.server.documents.attached_editors import AttachedEditors
     from lsp_bridge.server.documents.open_text import Units
 
@@ -50,18 +51,16 @@ class DocumentSync:
         editors: AttachedEditors,
         core: Daemon,
         *,
-        can_save: Callable[[], bool],
-        opens_on_request: Callable[[], bool],
+        options: Callable[[], InitializationOptions],
         gone: Callable[[], bool],
     ) -> None:
-        """``can_save``, ``opens_on_request``: the client answers ``goalwright/editor/save``, ``…/open``. ``gone``: the
-        connection has ended."""
+        """``options``: what the client can do. ``gone``: whether the connection has ended."""
         self._server = server
         self._editors = editors
         self._core = core
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._checks = Background("checking a document")
-        self._writer = DocumentWriter(server, can_save, gone, opens_on_request)
+        self._writer = DocumentWriter(server, options, gone)
         self.documents = OpenDocuments(self._writer, later=self._later, soon=self._check)
         self._register()
         editors.add(self.documents)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pygls.lsp.server import LanguageServer
 
+    from lsp_bridge.protocol.sessions import InitializationOptions
     from lsp_bridge.server.documents.open_documents import OpenDocument
 
 
@@ -63,16 +64,11 @@ class DocumentWriter:
     """Writes into the documents of one connection."""
 
     def __init__(
-        self,
-        server: LanguageServer,
-        can_save: Callable[[], bool],
-        gone: Callable[[], bool],
-        opens_on_request: Callable[[], bool] = lambda: False,
+        self, server: LanguageServer, options: Callable[[], InitializationOptions], gone: Callable[[], bool]
     ) -> None:
-        """``gone``: whether the connection has ended."""
+        """``options``: what the client can do. ``gone``: whether the connection has ended."""
         self._server = server
-        self._can_save = can_save
-        self._opens_on_request = opens_on_request
+        self._options = options
         self.gone = gone
         self._late = Background("undoing an edit")
         self._left = asyncio.Event()
@@ -97,11 +93,11 @@ class DocumentWriter:
     @property
     def can_write(self) -> bool:
         """Whether the editor takes edits of a version, and can save."""
-        return self.can_edit and self._can_save()
+        return self.can_edit and self._options().can_save
 
     @property
     def _patience_s(self) -> float:
-        return TIMEOUT_S if self._can_save() else _EDIT_S
+        return TIMEOUT_S if self._options().can_save else _EDIT_S
 
     @property
     def can_move(self) -> bool:
@@ -114,7 +110,7 @@ class DocumentWriter:
     async def report(self, path: Path) -> None:
         """Have an editor that reports no open documents by itself report this one. Without an answer, the file on disk
         counts."""
-        if not self._opens_on_request() or self.gone():
+        if not self._options().opens_on_request or self.gone():
             return
         try:
             await self._answer(self._request(EDITOR_OPEN, {"uri": path.as_uri()}))

@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
-    from daemon.core import Daemon
     from daemon.model.permissions import PermissionRequest, QuestionAnswer
     from daemon.permission.rules import RuleSet
     from lsp_bridge.server.documents.open_documents import OpenDocuments
-    from lsp_bridge.server.requests.client_state import ClientState
     from lsp_bridge.server.requests.router import Requests
 
 _QUESTIONS = (
@@ -55,23 +53,21 @@ class EditorFeatures:
     def __init__(
         self,
         server: LanguageServer,
-        core: Daemon,
-        client: ClientState,
         requests: Requests,
         decisions: Decisions,
         documents: Callable[[], OpenDocuments],
         changed: Callable[[], None],
     ) -> None:
         self._server = server
-        self._core = core
-        self._client = client
+        self._core = core = requests.context.core
+        self._client = requests.context.client
         self._requests = requests
         self._decisions = decisions
         self._documents = documents
         key = workspace_key(core.workspace)
         self._showing = Showing(server, core.state_folder / "shown" / key)
         self._questions = Questions(server, self._showing, self._decide_rest, self._answer)
-        self._turns = Turns(server, core, requests, self._questions, self._showing)
+        self._turns = Turns(server, requests, self._questions, self._showing)
         self._quoting = Quoting(core, documents, self._rules)
         self._changed = changed
 

@@ -14,11 +14,9 @@ from lsp_bridge.server.editor.command_arguments import COMMANDS, KINDS
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
-    from daemon.core import Daemon
     from lsp_bridge.server.documents.open_documents import OpenDocuments
     from lsp_bridge.server.editor.features import EditorFeatures
     from lsp_bridge.server.editor.hunk_decisions import Decisions
-    from lsp_bridge.server.requests.client_state import ClientState
     from lsp_bridge.server.requests.router import Requests
 
 Guard = Callable[[str, Callable[[Any], Awaitable[Any]]], Callable[[Any], Any]]
@@ -31,16 +29,14 @@ class LazyEditorFeatures:
     def __init__(
         self,
         server: LanguageServer,
-        core: Daemon,
-        client: ClientState,
         requests: Requests,
         decisions: Decisions,
         documents: Callable[[], OpenDocuments],
     ) -> None:
         self._server = server
-        self._core = core
+        self._permissions = requests.context.core.permissions
         self._decisions = decisions
-        self._given = server, core, client, requests, decisions, documents, self.refresh
+        self._given = server, requests, decisions, documents, self.refresh
         self._features: EditorFeatures | None = None
         self._refreshing = False
         self._initialized = False
@@ -57,7 +53,7 @@ class LazyEditorFeatures:
         server.feature(types.WORKSPACE_EXECUTE_COMMAND)(guard(types.WORKSPACE_EXECUTE_COMMAND, self._execute))
         for name in COMMANDS:
             server.command(name)(_announced())
-        self._core.permissions.watch(self.refresh)
+        self._permissions.watch(self.refresh)
 
     def initialized(self) -> None:
         """The client is ready for requests of ours."""
@@ -71,13 +67,13 @@ class LazyEditorFeatures:
     def close(self) -> None:
         """The client has gone."""
         self._closed = True
-        self._core.permissions.unwatch(self.refresh)
+        self._permissions.unwatch(self.refresh)
         if self._features is not None:
             self._features.close()
 
     def refresh(self) -> None:
         """Request lenses again, once, because the waiting requests or the decisions on them have changed."""
-        self._decisions.keep({request.request_id for request in self._core.permissions.pending()})
+        self._decisions.keep({request.request_id for request in self._permissions.pending()})
         if not self._refreshing:
             self._refreshing = True
             asyncio.get_running_loop().call_soon(self._send_refresh)
@@ -89,7 +85,7 @@ class LazyEditorFeatures:
         return (await self._loaded()).code_actions(params)
 
     async def _code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
-        if not self._core.permissions.pending():
+        if not self._permissions.pending():
             return []
         return await (await self._loaded()).code_lenses(params)
 

@@ -24,7 +24,6 @@ from tools.text.truncate import cut_text
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
-    from daemon.core import Daemon
     from daemon.loop.session import Session
     from lsp_bridge.server.editor.questions import Questions
     from lsp_bridge.server.editor.show_text import Showing
@@ -40,10 +39,10 @@ class Turns:
     """The turns of one connection. They continue when the client has gone, without being shown."""
 
     def __init__(
-        self, server: LanguageServer, core: Daemon, requests: Requests, questions: Questions, showing: Showing
+        self, server: LanguageServer, requests: Requests, questions: Questions, showing: Showing
     ) -> None:
         self._server = server
-        self._core = core
+        self._core = requests.context.core
         self._requests = requests
         self._questions = questions
         self._showing = showing

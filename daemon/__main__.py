@@ -322,7 +322,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         trusts,
         told=lambda problems: log.warning("settings: %s", "; ".join(problems)),
     )
-    language_servers = LanguageServers(workspace, choose=choose)
+    language_servers = LanguageServers(workspace, choose)
     servers = ServerSource(language_servers, text_of=bridge.editors.unsaved)
     seen_by_editors = EditorSource(
         bridge.peers if wanted else EditorPeers(),
@@ -331,7 +331,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         path_of=path_of,
     )
     diagnostics = DiagnosticsService(workspace, [seen_by_editors, servers])
-    branch_services = BranchLanguageServices(workspace, choose=choose)
+    branch_services = BranchLanguageServices(workspace, choose)
 
     editors = bridge.editors
     core = Daemon(

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
 from lsp_bridge.language_client.pool.slots import ServerLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lsp_bridge.language_client.pool.server_choice import Chooser
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
 
 MAX_ALIVE = 6
@@ -53,19 +53,11 @@ class BranchLanguageServices:
     """Language services for working copies of branches. Use it on one event loop; it costs nothing before a
     copy is opened."""
 
-    def __init__(
-        self,
-        workspace: Path,
-        *,
-        choose: Chooser | None = None,
-        max_alive: int = MAX_ALIVE,
-    ) -> None:
-        """``workspace``: the one that is copied, absolute and resolved. ``choose``: as for its own servers; without
-        it there are none. Of all servers in copies at most ``max_alive`` run at once, the least recently used one
-        makes place."""
+    def __init__(self, workspace: Path, choose: Chooser, *, max_alive: int = MAX_ALIVE) -> None:
+        """``workspace``: the one that is copied, absolute and resolved. ``choose``: as for its own servers. Of all
+        servers in copies at most ``max_alive`` run at once, the least recently used one makes place."""
         self._workspace = workspace
-        none = ServerChoice()
-        self._choose: Chooser = choose or (lambda: none)
+        self._choose = choose
         self._room = ServerLimit(max_alive)
         self._open: set[CopyLanguageServices] = set()
 
@@ -74,7 +66,7 @@ class BranchLanguageServices:
         looked at."""
         from lsp_bridge.language_client.pool.server_pool import LanguageServers
 
-        servers = LanguageServers(root, choose=self._choose, origin=self._workspace, room=self._room)
+        servers = LanguageServers(root, self._choose, origin=self._workspace, room=self._room)
         services = CopyLanguageServices(servers, self._open.discard)
         self._open.add(services)
         return services

@@ -13,6 +13,7 @@ import pytest
 from daemon.loop.undo import Restorer
 from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
 from lsp_bridge.language_client.navigation.server_requests import AskingTiming
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from tests.evals.language_servers import install
 from tests.evals.language_servers.cases import CASES, Case
@@ -75,7 +76,8 @@ class Sources:
         for name, text in self.texts.items():
             (self.root / name).write_text(text, "utf-8")
         self.buffers: dict[Path, str] = {}
-        self.servers = LanguageServers(self.root, specs=[case.spec], environment=case.environment)
+        choice = ServerChoice((case.spec,))
+        self.servers = LanguageServers(self.root, lambda: choice, environment=case.environment)
         self.port: Navigation = ServerNavigation(
             self.servers, self.buffers.get, lambda: list(self.buffers), timing=PATIENT
         )

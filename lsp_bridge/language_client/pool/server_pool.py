@@ -10,10 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
 from lsp_bridge.language_client.pool.slots import ServerLimit, Slot
 from lsp_bridge.language_client.pool.usage import UsageLimits, usage_of
-from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs.discovery import look_up, root_of, safe_environment
 from lsp_bridge.language_client.specs.server_spec import Project
@@ -21,11 +19,11 @@ from tools.process.background import Background
 from tools.process.environment import scrubbed_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
 
-    from lsp_bridge.language_client.specs.server_spec import ServerSpec
-    from tools.language_ports import Severity
+    from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
+
 
 _LOOK_AGAIN_S = 30.0
 """How long "not installed" is remembered."""
@@ -50,14 +48,11 @@ class LanguageServers:
     def __init__(
         self,
         workspace: Path,
+        choose: Chooser,
         *,
-        specs: Sequence[ServerSpec] = (),
-        choose: Chooser | None = None,
         idle_stop_s: float = 900.0,
         max_alive: int = 12,
         limits: UsageLimits | None = None,
-        timing: Timing | None = None,
-        least_severity: Severity = "error",
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -67,15 +62,14 @@ class LanguageServers:
         """``workspace`` is absolute and resolved. Servers unused for ``idle_stop_s`` seconds are stopped, and those
         beyond ``max_alive``, the least recently used ones first.
 
-        ``choose`` returns the current choice of servers; without it ``specs``, ``timing`` and ``least_severity`` apply
-        forever, and the workspace is not trusted. Nothing is looked up or started before a file needs it. ``clock`` and
-        ``sleep`` are for idling, back-off and watching only; waits for answers go by the event loop's clock.
+        ``choose`` returns the current choice of servers. Nothing is looked up or started before a file needs it.
+        ``clock`` and ``sleep`` are for idling, back-off and watching only; waits for answers go by the event loop's
+        clock.
         ``origin``: the folder of which the workspace is a copy; its programs are trusted like the workspace's.
         ``room``: how many servers run, shared with other workspaces, instead of ``max_alive``.
         """
         self.workspace = workspace
-        given = ServerChoice(specs=tuple(specs), timing=timing or Timing(), least_severity=least_severity)
-        self._choose = choose or (lambda: given)
+        self._choose = choose
         self._choice: ServerChoice | None = None
         self._slots: dict[tuple[int, Path], Slot] = {}
         """By the spec's place in the choice, and the project's root."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import new_problems
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.evals.benchmarks.measures import Measure
@@ -35,11 +36,12 @@ async def _writes(stage: Stage, root: Path) -> list[Measure]:
     path, clean, broken = root / "shop.py", _CODE, _CODE + "print(absent)\n"
     path.write_text(clean, encoding="utf-8")
     spec = next(spec for spec in DEFAULT_SPECS if spec.name == "pyright")
+    choice = ServerChoice((spec,), least_severity="hint")
     late: list[float] = []
     took: list[float] = []
     verdicts: list[str] = []
     for _ in range(stage.runs):
-        servers = LanguageServers(root, specs=[spec], least_severity="hint")
+        servers = LanguageServers(root, lambda: choice)
         diagnostics = DiagnosticsService(root, [ServerSource(servers)])
         pauses = _Pauses()
         await asyncio.sleep(0)

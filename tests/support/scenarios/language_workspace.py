@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.diagnostics_freshness import Settling, Timing
 from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
@@ -58,9 +59,8 @@ class LanguageWorkspace:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.root = root.resolve()
-        self.servers = LanguageServers(
-            self.root, specs=specs, timing=timing, clock=clock, environment=environment
-        )
+        choice = ServerChoice(tuple(specs), timing)
+        self.servers = LanguageServers(self.root, lambda: choice, clock=clock, environment=environment)
         self.diagnostics = DiagnosticsService(self.root, [ServerSource(self.servers)])
 
     def path(self, name: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
 from lsp_bridge.language_client.navigation.server_requests import AskingTiming
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
 from tests.support.scenarios.language_workspace import SOON
@@ -49,7 +49,8 @@ class Navigated:
         self.specs.append(ServerSpec(name=name, languages={".txt": "plain"}, commands=(Command(name, argv),)))
 
     def port(self, timing: AskingTiming = PATIENT) -> ServerNavigation:
-        self.servers = LanguageServers(self.root, specs=self.specs, timing=dataclasses.replace(SOON))
+        choice = ServerChoice(tuple(self.specs), SOON)
+        self.servers = LanguageServers(self.root, lambda: choice)
         return ServerNavigation(self.servers, self.buffers.get, lambda: list(self.buffers), timing=timing)
 
     def sent(self, method: str, name: str = "fake") -> list[dict[str, Any]]:

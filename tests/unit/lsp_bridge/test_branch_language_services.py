@@ -208,7 +208,7 @@ async def test_server_of_a_copy_does_not_outlive_a_killed_daemon(folders: tuple[
 
 
 async def test_copy_without_language_servers_reports_no_server(tmp_path: Path) -> None:
-    for open_language_services in (NoLanguageServices, BranchLanguageServices(tmp_path).open):
+    for open_language_services in (NoLanguageServices, BranchLanguageServices(tmp_path, ServerChoice).open):
         opened: OpenLanguageServices = open_language_services
         services = opened(tmp_path)
         run = await services.diagnostics.begin([tmp_path / "a.txt"])

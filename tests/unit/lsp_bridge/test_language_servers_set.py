@@ -43,7 +43,8 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     made: list[LanguageServers] = []
 
     def make_one(*specs: ServerSpec, **options: Any) -> LanguageServers:
-        servers = LanguageServers(tmp_path.resolve(), specs=specs, timing=SOON, **options)
+        choice = ServerChoice(specs, SOON)
+        servers = LanguageServers(tmp_path.resolve(), lambda: choice, **options)
         made.append(servers)
         return servers
 

@@ -36,8 +36,9 @@ from daemon.core import Daemon
 from daemon.provider.models import ProviderModels
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
-seen = DiagnosticsService(Path(sys.argv[1]), [ServerSource(LanguageServers(Path(sys.argv[1])))])
+seen = DiagnosticsService(Path(sys.argv[1]), [ServerSource(LanguageServers(Path(sys.argv[1]), ServerChoice))])
 Daemon(Path(sys.argv[1]), diagnostics=seen, models=ProviderModels(), state_folder=Path(sys.argv[2]))
 print(sorted({"tools.patch", "tools.edit", "tools.bash", "tools.symbols"} & set(sys.modules)))
 """

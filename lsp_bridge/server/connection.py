@@ -36,10 +36,8 @@ from lsp_bridge.server.editor.editor_models import EditorWithModels
 from lsp_bridge.server.editor.hunk_decisions import Decisions
 from lsp_bridge.server.editor.lazy_features import LazyEditorFeatures
 from lsp_bridge.server.editor.sanitize import code_action_params
-from lsp_bridge.server.frames import Frames
 from lsp_bridge.server.requests.activity import Activity
-from lsp_bridge.server.requests.client_state import ClientState
-from lsp_bridge.server.requests.request_context import ModelChooser, RequestContext
+from lsp_bridge.server.requests.request_context import ClientState, ModelChooser, RequestContext
 from lsp_bridge.server.requests.router import REQUESTS, Requests
 from tools.localization import set_language, t
 from tools.text.validation import wrong_values
@@ -57,6 +55,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_TICK_S = 0.008
+"""Seconds that a notification waits for others: half a frame of a screen."""
 _SLOW_CLIENT = 512 * 1024
 """Bytes waiting for a client above which deltas are dropped for it."""
 _WAITED_FOR = (PermissionAsked, TurnEnded, TraceCompleted)
@@ -101,6 +101,57 @@ class Bridge:
         """
         said = {client.options.trusted for client in self.clients} - {None}
         return False not in said and (listed or True in said)
+
+
+class Frames:
+    """Collects messages and hands them to the connection together, in their order.
+
+    Each piece wakes the client up, which then competes with us for the processor, several times in each step.
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._held: list[bytes] = []
+        self._size = 0
+        self._due: asyncio.Handle | None = None
+        self._soon = False
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the client has not taken yet."""
+        return self._size + self._writer.transport.get_write_buffer_size()
+
+    def write(self, data: bytes) -> None:
+        """Send whole messages in this round of the event loop, after those that wait."""
+        self._hold(data)
+        if not self._soon:
+            if self._due is not None:
+                self._due.cancel()
+            self._due = asyncio.get_running_loop().call_soon(self.flush)
+            self._soon = True
+
+    def write_soon(self, data: bytes) -> None:
+        """Send whole messages that nobody waits for."""
+        self._hold(data)
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(_TICK_S, self.flush)
+
+    def flush(self) -> None:
+        """Send what there is now."""
+        if self._due is not None:
+            self._due.cancel()
+        held, self._held, self._size, self._due, self._soon = self._held, [], 0, None, False
+        if held and not self._writer.is_closing():
+            self._writer.write(b"".join(held))
+
+    def close(self) -> None:
+        """Send what there is, and end the connection."""
+        self.flush()
+        self._writer.close()
+
+    def _hold(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
 
 
 class ClientServer:

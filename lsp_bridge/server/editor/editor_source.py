@@ -29,19 +29,23 @@ from lsp_bridge.language_client.server.diagnostics_freshness import Wakeup
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError
-from lsp_bridge.server.editor.editor_answers import EditorAnswer, EditorFileAnswer, checked
+from tools.json_access import array, mapping, mappings, string
 from tools.language_ports import CurrentProblems, Problem, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lsp_bridge.language_client.diagnostics.verdict import Raw
+    from lsp_bridge.language_client.text.problems import RawDiagnostic
+    from lsp_bridge.protocol.editor import Freshness
 
 _log = logging.getLogger("goalwright.editor")
 
 EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
-"""As in ``editor_protocol``."""
-
+"""As in ``lsp_bridge.protocol.editor``."""
+_MAX_FILES = 500
+"""Files of one answer."""
+_FRESHNESS: dict[str, Freshness] = {"fresh": "fresh", "pending": "pending", "uncovered": "uncovered"}
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """Occurs in a text that no editor shows unchanged."""
 _MAX_CURRENT = 50
@@ -50,6 +54,24 @@ _MAX_CHANGED = 1_000
 """Files whose last change is remembered."""
 _COVER_HOLDS_S = 30.0
 """Seconds for which a language counts as uncovered after the editor did not cover it, when no such file changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFileAnswer:
+    """One editor's diagnostics of one file; see ``EditorFileDiagnostics``."""
+
+    freshness: Freshness
+    diagnostics: tuple[RawDiagnostic, ...] = ()
+    before: tuple[RawDiagnostic, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EditorAnswer:
+    """By uri, as the editor wrote them."""
+
+    generation: int
+    files: Mapping[str, EditorFileAnswer]
+    others: Mapping[str, EditorFileAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,3 +411,31 @@ async def _files(peer: EditorPeer, texts: Texts) -> list[dict[str, Any]]:
 def text_hash(text: str) -> str:
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def checked(raw: object) -> EditorAnswer | None:
+    """Return the valid parts of ``raw``; None: it is no answer at all."""
+    answer = mapping(raw)
+    generation = answer.get("generation")
+    if type(generation) is not int:
+        return None
+    return EditorAnswer(generation, _file_answers(answer.get("files")), _file_answers(answer.get("others")))
+
+
+def _file_answers(files: object) -> dict[str, EditorFileAnswer]:
+    found: dict[str, EditorFileAnswer] = {}
+    for file in mappings(files)[:_MAX_FILES]:
+        uri, freshness = file.get("uri"), _FRESHNESS.get(string(file.get("freshness")))
+        # Of two answers about one file it is unknown which is right.
+        if not isinstance(uri, str) or freshness is None or uri in found:
+            continue
+        # A value that is not a list is no answer; an empty list would mean "clean".
+        if not isinstance(file.get("diagnostics", []), list):
+            continue
+        before = file.get("before")
+        found[uri] = EditorFileAnswer(
+            freshness,
+            severe(array(file.get("diagnostics")), "hint"),
+            None if before is None else severe(array(before), "hint"),
+        )
+    return found

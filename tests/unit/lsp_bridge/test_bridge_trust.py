@@ -7,7 +7,7 @@ import pytest
 from daemon.provider.choose import ModelChoice
 from lsp_bridge.protocol.sessions import InitializationOptions
 from lsp_bridge.server.connection import Bridge
-from lsp_bridge.server.requests.client_state import ClientState
+from lsp_bridge.server.requests.request_context import ClientState
 
 
 async def no_model(env: dict[str, str], configured: str | None) -> ModelChoice:

@@ -28,8 +28,7 @@ from lsp_bridge.language_client.text.positions import read_source
 from lsp_bridge.language_client.text.problems import MAX_RAW
 from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError, uri_in
-from lsp_bridge.server.editor.editor_answers import checked
-from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, text_hash
+from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, checked, text_hash
 from tests.support.drivers.waiting import until
 from tests.support.fakes.editor_peer import FakeEditor, diagnostic, never, pending, refusing
 from tools.language_ports import CurrentProblems, DiagnosticsReport, Severity

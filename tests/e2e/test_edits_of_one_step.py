@@ -11,7 +11,7 @@ import pytest
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.model.messages import ToolCallPart
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
 from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace
 from tools.language_ports import DiagnosticsReport
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language_client.connection.rpc_client import RpcClient
+from lsp_bridge.language_client.connection import RpcClient
 from lsp_bridge.language_client.server import pull_diagnostics
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
 from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace, eventually
 
 ROUND_TRIPS = 400

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.server_spec import ServerSpec
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
 from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
 from tools.tool import DiagnosticsReport
 

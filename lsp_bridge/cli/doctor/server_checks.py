@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport, Trial
 from lsp_bridge.cli.doctor.versions import version_of
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.discovery import (
     DiscoveryResult,
     ignored_programs,
@@ -19,6 +18,7 @@ from lsp_bridge.language_client.specs.discovery import (
     safe_environment,
 )
 from lsp_bridge.language_client.specs.server_spec import Project
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
 from tools.localization import t
 from tools.search import ripgrep
 

@@ -10,7 +10,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lsp_bridge.language_client.connection.framing import ServerError
+from lsp_bridge.language_client.connection import ServerError
 from lsp_bridge.language_client.navigation import locations, wire_locations
 from lsp_bridge.language_client.navigation.server_requests import (
     Asking,

@@ -7,7 +7,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
+from lsp_bridge.language_client.connection import ServerError, ServerGoneError
 from tools.language_ports import NO_SERVER, ToolError
 from tools.text.truncate import head
 

@@ -62,8 +62,7 @@ class SettingsChooser:
 def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
     """Return the effect of ``settings`` on language servers."""
     # Import late: the first file of a session is soon enough.
-    from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
-    from lsp_bridge.language_client.specs.settings import configured
+    from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS, configured
 
     specs, problems = configured(DEFAULT_SPECS, settings.languages.language_servers)
     return ServerChoice(

@@ -8,8 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
-from lsp_bridge.language_client.connection.rpc_client import RpcClient
+from lsp_bridge.language_client.connection import RpcClient, ServerError, ServerGoneError
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Timing, Wakeup
 from lsp_bridge.language_client.server.opened_files import Documents

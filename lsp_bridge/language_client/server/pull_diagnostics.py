@@ -7,7 +7,7 @@ import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
+from lsp_bridge.language_client.connection import ServerError, ServerGoneError
 from tools.json_access import mapping
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, cast
 
-from lsp_bridge.language_client.connection.framing import MethodNotFoundError
+from lsp_bridge.language_client.connection import MethodNotFoundError
 from lsp_bridge.language_client.server.text_sync import TextSync, announced_sync, change_mode
 from lsp_bridge.language_client.text.watch_globs import Watcher, covers, watchers_of
 from tools.json_access import mapping, mappings

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from lsp_bridge.language_client.specs.python import PYTHON
 from lsp_bridge.language_client.specs.server_spec import (
     Command,
     Configure,
@@ -15,6 +16,9 @@ from lsp_bridge.language_client.specs.server_spec import (
     SetupContext,
     Unusable,
 )
+from lsp_bridge.language_client.specs.systems import SYSTEMS
+from lsp_bridge.language_client.specs.typescript import TYPESCRIPT
+from lsp_bridge.language_client.specs.web import WEB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from daemon.settings import LanguageServerSetting
 
 SETTING = "language_servers"
+DEFAULT_SPECS: tuple[ServerSpec, ...] = (*PYTHON, *TYPESCRIPT, *SYSTEMS, *WEB)
+"""All servers that are known without any setting. A spec comes after those it yields to."""
 
 
 def configured(

@@ -12,7 +12,7 @@ from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
 from tests.evals.benchmarks.measures import Measure
 from tests.evals.benchmarks.stage import Stage
 from tools.language_ports import Problem

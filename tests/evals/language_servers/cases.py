@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lsp_bridge.cli.doctor.trial import SAMPLES, Sample
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.server_spec import ServerSpec
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
 from tests.evals.language_servers import install
 
 

@@ -21,8 +21,8 @@ from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
 from tests.support.scenarios.language_workspace import (
     FAKE,
     HANG_S,

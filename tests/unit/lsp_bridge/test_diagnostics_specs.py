@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.discovery import (
     DiscoveryResult,
     ignored_programs,
@@ -14,6 +13,7 @@ from lsp_bridge.language_client.specs.discovery import (
     safe_path,
 )
 from lsp_bridge.language_client.specs.server_spec import Command, Project, ServerSpec, Setup, SetupContext
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
 
 SPEC = ServerSpec("s", {".x": "x"}, (Command("first", ("one-ls", "--stdio")), Command("second", ("two-ls",))))
 

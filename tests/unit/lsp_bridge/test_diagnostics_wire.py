@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language_client.connection.framing import MethodNotFoundError, ServerError
+from lsp_bridge.language_client.connection import MethodNotFoundError, ServerError
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, read_source
 from lsp_bridge.language_client.text.problems import severe, to_problems

@@ -7,9 +7,8 @@ import pytest
 
 from daemon.settings import LanguageServerSetting, Settings
 from lsp_bridge.language_client.pool.server_choice import SettingsChooser, choice_of
-from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.server_spec import Project, ServerSpec, Setup, SetupContext
-from lsp_bridge.language_client.specs.settings import configured, merged
+from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS, configured, merged
 
 
 def wanted(**servers: dict[str, Any]) -> dict[str, LanguageServerSetting]:

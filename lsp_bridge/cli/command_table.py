@@ -291,7 +291,7 @@ COMMANDS = (
     command(
         "mcp serve",
         "offer the sessions of a folder to other agents, as an MCP server (stdio)",
-        "mcp_server.command:serve",
+        "mcp_server.server:serve",
         flag("--allow-changes", "they may also add goals and start explorations"),
         _FOLDER,
     ),
@@ -350,7 +350,7 @@ COMMANDS = (
     command(
         "doctor",
         "check language servers and other programs: what is found, what is missing, how to install it",
-        "doctor.printing:doctor",
+        "doctor.command:doctor",
         WORKSPACE,
         flag("--start", "start each language server and time it"),
         JSON,
@@ -392,7 +392,7 @@ COMMANDS = (
         flag("--stdio", "speak LSP on stdin and stdout", required=True),
         WORKSPACE,
     ),
-    command("acp", "serve an editor that speaks the Agent Client Protocol (stdio)", "acp.command:acp"),
+    command("acp", "serve an editor that speaks the Agent Client Protocol (stdio)", "acp.agent:acp"),
     command(
         "demo",
         "watch a scripted model work in a copy of the sample workspace",

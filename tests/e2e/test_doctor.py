@@ -12,9 +12,8 @@ import pytest
 
 from daemon.trust import TrustedFolders
 from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.doctor.printing import doctor, lines
+from lsp_bridge.cli.doctor.command import check_workspace, doctor, lines
 from lsp_bridge.cli.doctor.report import Check, LanguageReport, Report, ServerReport, Trial
-from lsp_bridge.cli.doctor.workspace_checks import check_workspace
 from lsp_bridge.cli.invocation import Invocation
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import Style

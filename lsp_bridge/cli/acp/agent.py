@@ -1,24 +1,30 @@
-"""The agent of the Agent Client Protocol: sessions of the daemons, one for each folder that the editor names."""
+"""``goalwright acp``: the agent of the Agent Client Protocol, with a daemon for each folder that the editor names."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
+import stat
+import sys
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
-from acp import schema
+from acp import run_agent, schema
 from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
+from acp.stdio import stdio_streams
 
 from daemon.provider.variables import provider_env
 from daemon.version import product_version
 from lsp_bridge.cli.acp.content import UnsupportedContentError, given_servers, prompt_of
 from lsp_bridge.cli.acp.editor_files import EditorFiles
+from lsp_bridge.cli.acp.lines import MAX_LINE, Lines
 from lsp_bridge.cli.acp.live_session import LiveSession
 from lsp_bridge.cli.client import DaemonError, Greeting, RpcError
+from lsp_bridge.cli.invocation import EXIT_OK, EXIT_USAGE
 from lsp_bridge.cli.launch import LastingConnection
 from lsp_bridge.cli.run.newest_session import trace_id
 from lsp_bridge.cli.text import shown_line
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
 
     from lsp_bridge.cli.acp.content import Block
     from lsp_bridge.cli.client import Client
+    from lsp_bridge.cli.invocation import Invocation
     from lsp_bridge.cli.launch import Launcher
 
     Option = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
@@ -444,3 +451,23 @@ def _modes(info: dict[str, Any]) -> schema.SessionModeState:
             for mode, (name, words) in MODES.items()
         ],
     )
+
+
+async def acp(cli: Invocation) -> int:
+    """Serve the editor at the other end of stdin and stdout. Log lines go to stderr."""
+    if not all(map(_is_pipe, (sys.stdin, sys.stdout))):
+        # The event loop reads and writes nothing else, and would wait for ever, as at /dev/null.
+        print(t("goalwright acp is started by an editor, which speaks with it over a pipe."), file=sys.stderr)
+        return EXIT_USAGE
+    logging.basicConfig(level=logging.WARNING)
+    agent = AcpAgent(cli.launcher)
+    try:
+        await run_agent(agent, Lines(*await stdio_streams(MAX_LINE)), use_unstable_protocol=True)
+    finally:
+        await agent.close()
+    return EXIT_OK
+
+
+def _is_pipe(stream: TextIO) -> bool:
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()

@@ -1,4 +1,7 @@
-"""The tools that other agents get, on the official SDK. Their texts are for models, so they are not translated."""
+"""``goalwright mcp serve``: the tools that other agents get, on the official SDK.
+
+Their texts are for models, so they are not translated.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from pydantic import Field, ValidationError
 
 from daemon.version import product_version
 from lsp_bridge.cli.client import DaemonError
-from lsp_bridge.cli.mcp_server.sessions import LONGEST_PROMPT
+from lsp_bridge.cli.invocation import reporting
+from lsp_bridge.cli.launch import runtime_paths
+from lsp_bridge.cli.mcp_server.sessions import LONGEST_PROMPT, FolderSessions
 from tools.text.terminal import shown_brief
 from tools.text.truncate import cut_text
 from tools.text.validation import wrong_values
@@ -21,7 +26,7 @@ from tools.text.validation import wrong_values
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from lsp_bridge.cli.mcp_server.sessions import FolderSessions
+    from lsp_bridge.cli.invocation import Invocation
 
 MOST_CHARACTERS = 30_000
 """Limit of a result."""
@@ -35,6 +40,17 @@ P = ParamSpec("P")
 
 Session = Annotated[str, Field(description="Id of a session (see list_sessions); empty: the one used last.")]
 Number = Annotated[int, Field(ge=1, le=100)]
+
+
+@reporting()
+async def serve(cli: Invocation, *, allow_changes: bool) -> None:
+    """Serve the sessions of the workspace. ``allow_changes``: goals may be added, and explorations started."""
+    runtime_paths(cli.workspace, cli.launcher.home)  # raises for a folder that does not exist
+    sessions = FolderSessions(cli.workspace, cli.launcher)
+    try:
+        await server_of(sessions, allow_changes=allow_changes).run_stdio_async()
+    finally:
+        await sessions.close()
 
 
 class _Server(MCPServer):

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.config import load_config
+from daemon.provider.variables import provider_env
+from daemon.runtime import state_dir
+from daemon.trust import TrustedFolders
+from lsp_bridge.cli.doctor.daemon_health import checks
+from lsp_bridge.cli.doctor.report import Check, Report
+from lsp_bridge.cli.doctor.server_checks import examine
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
+from lsp_bridge.cli.launch import passed_on
 from lsp_bridge.cli.text import Style, pad, shown_line
-from tools.localization import n, t
+from lsp_bridge.language_client.pool.server_choice import choice_of
+from tools.localization import n, noted, t
+from tools.process.environment import daemon_environment
 
 if TYPE_CHECKING:
-    from lsp_bridge.cli.doctor.report import LanguageReport, Report, ServerReport, Trial
+    from collections.abc import Mapping
+
+    from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport, Trial
+    from lsp_bridge.cli.launch import Launcher
 
 _WIDTH = 12
 """Width of the column of names."""
@@ -23,9 +38,6 @@ async def doctor(cli: Invocation, *, start: bool) -> int:
 
     ``start``: really start each server. Needs no daemon and starts none.
     """
-    # Import here, so that no other command waits for the libraries of this one.
-    from lsp_bridge.cli.doctor.workspace_checks import check_workspace
-
     console = cli.console
     if not cli.workspace.is_dir():
         console.warn(t("{workspace} is not a folder.", workspace=shown_line(str(cli.workspace))))
@@ -36,6 +48,38 @@ async def doctor(cli: Invocation, *, start: bool) -> int:
     else:
         console.line("\n".join(lines(report, console.style)))
     return EXIT_OK if report.ok else EXIT_FAILED
+
+
+async def check_workspace(
+    workspace: Path,
+    launcher: Launcher,
+    *,
+    start: bool = False,
+    environment: Mapping[str, str] | None = None,
+    home: Path | None = None,
+    own_bin: Path | None = None,
+) -> Report:
+    """Look at everything, with the settings and the trust that the daemon would go by.
+
+    ``start``: try out each server that was found. The last three are for tests: what servers are looked up and started
+    with, where editors keep their extensions, and the daemon's folder of programs.
+    """
+    state = state_dir(launcher.home)
+    trusted = TrustedFolders(state).trust(workspace) == "trusted"
+    config = load_config(workspace, state / "config.json", trusted=trusted)
+    env = daemon_environment(os.environ, passed_on()) if environment is None else dict(environment)
+    # Name the servers even when none of them will be started.
+    choice = choice_of(config.settings, trusted=trusted)
+    # The check of the model names the variables that are set, never their values.
+    keys = {**env, **provider_env(os.environ)}
+    home = home or Path.home()
+    general = await checks(workspace, config, launcher, keys, trusted=trusted, home=home)
+    diagnostics = config.settings.languages.diagnostics
+    languages, cut = await examine(
+        workspace, choice, env, diagnostics=diagnostics, own_bin=own_bin, start=start
+    )
+    problems = tuple(Check(noted("Settings"), "warning", text) for text in choice.problems)
+    return Report(workspace, trusted, (*general, *problems), languages, cut)
 
 
 def lines(report: Report, style: Style) -> list[str]:

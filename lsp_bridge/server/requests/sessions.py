@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from pydantic.alias_generators import to_camel
+
 from daemon.core import memory_mb
 from daemon.demo import prompt_for
 from daemon.loop.attachments import attached
 from daemon.loop.mentions import switch_alone, switch_to
+from daemon.model.traces import Budget
 from daemon.permission.explain import sandbox_words
 from daemon.plan.goal_index import GoalIndex
+from daemon.provider.choose import parse_model
 from daemon.store.paging import TranscriptEvent, events_after, newest_stored, transcript_events
+from daemon.trust import mode_in_force
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.requests.activity import active_sessions
 from lsp_bridge.server.requests.branches import awaiting
 from lsp_bridge.server.requests.context import prepared
 from lsp_bridge.server.requests.declaration import RequestArea, request
-from lsp_bridge.server.requests.validation import check_budget, check_mode, check_model, mode_notice
-from tools.localization import t
+from tools.localization import noted, t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
+    from daemon.config import Config
     from daemon.loop.session import Session
+    from daemon.model.permissions import Mode, Trust
     from daemon.provider.choose import ModelChoice
+
+
+_NEEDS_TRUST = noted(
+    "only works in folders that you trust. If this one is yours, run `goalwright trust` in it, or trust it "
+    "in the editor."
+)
 
 
 class SessionRequests(RequestArea):
@@ -47,7 +60,7 @@ class SessionRequests(RequestArea):
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, policy, core.workspace)
         notices += [
             *core.grants.problems(),
-            mode_notice(config, trust),
+            _mode_notice(config, trust),
             no_sandbox,
             core.outlets.telemetry_problem,
         ]
@@ -93,9 +106,9 @@ class SessionRequests(RequestArea):
         """Begin a session."""
         self._core.configuration.forget()
         if params.model is not None:
-            check_model(params.model)
+            _check_model(params.model)
         if params.mode is not None:
-            check_mode(params.mode, self._context.client_trust())
+            _check_mode(params.mode, self._context.client_trust())
         choice = await self._context.choice()
         session = self._core.new_session(
             model=params.model,
@@ -280,17 +293,17 @@ class SessionRequests(RequestArea):
             switch_to(session, await asyncio.to_thread(agents.find, params.agent, session.trust))
         updates: dict[str, Any] = {}
         if params.mode is not None:
-            check_mode(params.mode, self._context.client_trust())
+            _check_mode(params.mode, self._context.client_trust())
             updates["mode"] = params.mode
         if params.title is not None:
             updates["title"] = head(" ".join(params.title.split()), 200)
             updates["titled_by"] = "user"
         if params.model is not None:
             if params.model:
-                check_model(params.model)
+                _check_model(params.model)
             updates["model"] = params.model or None
         if params.budget is not None:
-            check_budget(params.budget)
+            _check_budget(params.budget)
             updates["budget"] = params.budget.model_dump()
         self._core.update_session(session, updates)
         if params.mode is not None:
@@ -354,7 +367,7 @@ class SessionRequests(RequestArea):
         for problem in (*self._core.storage_problems(), *config.problems, *self._core.grants.problems()):
             if problem:
                 session.notice("warning", problem, "config")
-        if notice := mode_notice(config, session.trust):
+        if notice := _mode_notice(config, session.trust):
             session.notice("warning", notice, "mode")
         if choice.notice and session.model == choice.model:
             session.notice("info", choice.notice, "demo" if choice.demo else "model")
@@ -362,3 +375,60 @@ class SessionRequests(RequestArea):
 
 def _told(told: TranscriptEvent) -> tuple[p.TranscriptNotice, ...]:
     return tuple(p.TranscriptNotice(after=after, event=event) for after, event in told.events)
+
+
+def _check_model(model: str) -> None:
+    """Raises RequestError when it is not of the form ``provider/model``."""
+    try:
+        parse_model(model)
+    except ValueError as error:
+        raise RequestError(str(error)) from error
+
+
+def _check_mode(mode: Mode, trust: Trust) -> None:
+    """Raises RequestError when the folder's trust does not allow it."""
+    if mode_in_force(mode, trust) == mode:
+        return
+    if trust == "restricted":
+        raise RequestError(
+            t(
+                "The mode {mode} is not available in a folder that you do not trust: nothing is changed or "
+                "run there. Trust it in the editor first.",
+                mode=mode,
+            )
+        )
+    raise RequestError(t("The mode {mode} {needs_trust}", mode=mode, needs_trust=t(_NEEDS_TRUST)))
+
+
+def _mode_notice(config: Config, trust: Trust) -> str:
+    """Return why the mode of the settings is not the one in force."""
+    if config.settings.approval.mode != "auto" or trust == "trusted":
+        return ""
+    return t("The mode auto {needs_trust}", needs_trust=t(_NEEDS_TRUST))
+
+
+def _check_budget(budget: Budget) -> None:
+    """Raises RequestError for limits that are none."""
+    if not budget.model_fields_set:
+        # An empty object, or an unknown name, would otherwise mean "no limits" and remove those of the settings.
+        names = ", ".join(to_camel(name) for name in Budget.model_fields)
+        raise RequestError(
+            t(
+                "Name a limit: {names}. Null means no limit; limits that you leave out are removed.",
+                names=names,
+            )
+        )
+    limits = {
+        "money": (budget.session_usd, budget.goal_usd),
+        "tokens": (budget.session_tokens, budget.goal_tokens),
+    }
+    for unit, values in limits.items():
+        for value in values:
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise RequestError(
+                    t(
+                        "A limit of {value:g} ({unit}) is not valid: give 0 or more, or null for no limit.",
+                        value=value,
+                        unit=unit,
+                    )
+                )

@@ -76,7 +76,7 @@ def look_up(
     unusable: list[Unusable] = []
     for command, program in _candidates(spec, project, path, own):
         # The folder of the server may hold its companions as well, e.g. shellcheck.
-        setup = spec.configure(SetupContext(project, program, os.pathsep.join([path, str(own)])))
+        setup = spec.set_up(SetupContext(project, program, os.pathsep.join([path, str(own)])))
         if isinstance(setup, Setup):
             found = FoundServer(command.name, (str(program), *command.argv[1:], *setup.arguments), setup)
             return DiscoveryResult(found, (), tuple(unusable))
@@ -150,5 +150,5 @@ def ignored_programs(spec: ServerSpec, project: Project) -> tuple[Path, ...]:
     return tuple(
         program
         for _, program in _own_programs(spec, project)
-        if isinstance(spec.configure(SetupContext(trusted, program, str(program.parent))), Setup)
+        if isinstance(spec.set_up(SetupContext(trusted, program, str(program.parent))), Setup)
     )

@@ -68,15 +68,6 @@ def _environments(place: SetupContext) -> list[Path]:
     return [folder for folder in candidates if (folder / "pyvenv.cfg").is_file()]
 
 
-def _ty(place: SetupContext) -> Setup:
-    # ty reads .venv itself and executes nothing in it.
-    return Setup(settings={"ty": {"diagnosticMode": "openFilesOnly"}})
-
-
-def _ruff(place: SetupContext) -> Setup:
-    return Setup(initialization_options={"settings": {"logLevel": "error", "organizeImports": False}})
-
-
 PYTHON: tuple[ServerSpec, ...] = (
     ServerSpec(
         name="pyright",
@@ -100,7 +91,7 @@ PYTHON: tuple[ServerSpec, ...] = (
         title="Python",
         languages=_FILES,
         commands=(Command("ruff", ("ruff", "server"), version=("ruff", "--version")),),
-        configure=_ruff,
+        configure=Setup(initialization_options={"settings": {"logLevel": "error", "organizeImports": False}}),
         install=("pip install ruff", "brew install ruff"),
     ),
     ServerSpec(
@@ -108,7 +99,8 @@ PYTHON: tuple[ServerSpec, ...] = (
         title="Python",
         languages=_FILES,
         commands=(Command("ty", ("ty", "server"), version=("ty", "--version")),),
-        configure=_ty,
+        # ty reads .venv itself and executes nothing in it.
+        configure=Setup(settings={"ty": {"diagnosticMode": "openFilesOnly"}}),
         roots=("ty.toml", *_ROOTS),
         yields_to=("pyright",),
         joins_when_named=True,

@@ -108,10 +108,6 @@ class Unusable:
 Configure = Callable[[SetupContext], Setup | Unusable | None]
 
 
-def _nothing_special(place: SetupContext) -> Setup | Unusable | None:
-    return Setup()
-
-
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
     """A language server that can be started when a file of its languages is worked on."""
@@ -122,9 +118,9 @@ class ServerSpec:
     """File suffix, with the dot and in lower case, to LSP ``languageId``."""
     commands: tuple[Command, ...]
     """Tried in order; the first one found is used."""
-    configure: Configure = _nothing_special
-    """Set-up for this workspace; Unusable (or None) when the server could not run without executing parts of it, or
-    lacks something."""
+    configure: Setup | Configure = field(default_factory=Setup)
+    """Set-up, or a function of the workspace that returns it, or Unusable (or None) when the server could not run
+    without executing parts of it, or lacks something."""
     roots: tuple[str, ...] = ()
     """Names of files or folders, or globs like ``*.csproj``, that mark a project's folder. The nearest marked folder
     above a file, inside the workspace, gets a server of its own; without one the workspace does."""
@@ -147,6 +143,10 @@ class ServerSpec:
     """The languages, as text for the user."""
     install: tuple[str, ...] = ()
     """Command lines that install it; one of them is enough."""
+
+    def set_up(self, place: SetupContext) -> Setup | Unusable | None:
+        """Return the set-up for a workspace."""
+        return self.configure if isinstance(self.configure, Setup) else self.configure(place)
 
     def language_of(self, path: Path) -> str | None:
         """Return the languageId of ``path`` if this server covers such files."""

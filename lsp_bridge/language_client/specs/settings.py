@@ -133,7 +133,7 @@ def _with(spec: ServerSpec, name: str, setting: LanguageServerSetting, problems:
         problems.append(f"{SETTING}: {name}: roots must be names of files, like build.zig, not paths")
     configure = spec.configure
     if setting.settings or setting.initialization_options:
-        configure = _over(spec.configure, setting.settings, setting.initialization_options)
+        configure = _over(spec.set_up, setting.settings, setting.initialization_options)
     return dataclasses.replace(
         spec, languages=suffixes, files=files, roots=roots or spec.roots, configure=configure
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec, Setup, SetupContext, languages
+from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec, Setup, languages
 
 _EXTRACTED = ("npm install -g vscode-langservers-extracted",)
 _WITH_COMMENTS = (
@@ -28,46 +28,39 @@ _TAGS = (
 """Tags of well-known YAML formats, which would be errors otherwise."""
 
 
-def _json(place: SetupContext) -> Setup:
-    return Setup(
-        settings={"json": {"validate": {"enable": True}, "format": {"enable": False}, "schemas": []}},
-        # Read schemas from files only, never from addresses that a document names.
-        initialization_options={"provideFormatter": False, "handledSchemaProtocols": ["file"]},
-    )
-
-
-def _styles(place: SetupContext) -> Setup:
-    checked = {"validate": True}
-    return Setup(
-        settings={"css": checked, "scss": checked, "less": checked},
-        initialization_options={"provideFormatter": False},
-    )
-
-
-def _html(place: SetupContext) -> Setup:
-    return Setup(
-        settings={
-            "html": {"validate": {"scripts": True, "styles": True}, "format": {"enable": False}},
-            "css": {"validate": True},
-            "javascript": {"validate": {"enable": True}},
+_JSON = Setup(
+    settings={"json": {"validate": {"enable": True}, "format": {"enable": False}, "schemas": []}},
+    # Read schemas from files only, never from addresses that a document names.
+    initialization_options={"provideFormatter": False, "handledSchemaProtocols": ["file"]},
+)
+_STYLES = Setup(
+    settings={language: {"validate": True} for language in ("css", "scss", "less")},
+    initialization_options={"provideFormatter": False},
+)
+_HTML = Setup(
+    settings={
+        "html": {"validate": {"scripts": True, "styles": True}, "format": {"enable": False}},
+        "css": {"validate": True},
+        "javascript": {"validate": {"enable": True}},
+    },
+    initialization_options={
+        "provideFormatter": False,
+        "embeddedLanguages": {"css": True, "javascript": True},
+    },
+)
+_YAML = Setup(
+    settings={
+        "yaml": {
+            "validate": True,
+            "format": {"enable": False},
+            "completion": False,
+            # The online catalogue would be requested at each start.
+            "schemaStore": {"enable": False},
+            "customTags": list(_TAGS),
         },
-        initialization_options={
-            "provideFormatter": False,
-            "embeddedLanguages": {"css": True, "javascript": True},
-        },
-    )
-
-
-def _yaml(place: SetupContext) -> Setup:
-    yaml = {
-        "validate": True,
-        "format": {"enable": False},
-        "completion": False,
-        # The online catalogue would be requested at each start.
-        "schemaStore": {"enable": False},
-        "customTags": list(_TAGS),
+        "redhat": {"telemetry": {"enabled": False}},
     }
-    return Setup(settings={"yaml": yaml, "redhat": {"telemetry": {"enabled": False}}})
+)
 
 
 WEB: tuple[ServerSpec, ...] = (
@@ -80,7 +73,7 @@ WEB: tuple[ServerSpec, ...] = (
             Command("vscode-json-language-server", ("vscode-json-language-server", "--stdio")),
             Command("vscode-json-languageserver", ("vscode-json-languageserver", "--stdio")),
         ),
-        configure=_json,
+        configure=_JSON,
         install=_EXTRACTED,
     ),
     ServerSpec(
@@ -91,7 +84,7 @@ WEB: tuple[ServerSpec, ...] = (
             Command("vscode-css-language-server", ("vscode-css-language-server", "--stdio")),
             Command("css-languageserver", ("css-languageserver", "--stdio")),
         ),
-        configure=_styles,
+        configure=_STYLES,
         install=_EXTRACTED,
     ),
     ServerSpec(
@@ -102,7 +95,7 @@ WEB: tuple[ServerSpec, ...] = (
             Command("vscode-html-language-server", ("vscode-html-language-server", "--stdio")),
             Command("html-languageserver", ("html-languageserver", "--stdio")),
         ),
-        configure=_html,
+        configure=_HTML,
         install=_EXTRACTED,
     ),
     ServerSpec(
@@ -111,7 +104,7 @@ WEB: tuple[ServerSpec, ...] = (
         languages=languages(("yaml", ".yaml .yml")),
         files=languages(("yaml", ".clang-format .clang-tidy .clangd")),
         commands=(Command("yaml-language-server", ("yaml-language-server", "--stdio")),),
-        configure=_yaml,
+        configure=_YAML,
         install=("npm install -g yaml-language-server", "brew install yaml-language-server"),
     ),
 )

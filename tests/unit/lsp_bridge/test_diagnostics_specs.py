@@ -97,7 +97,7 @@ def test_pyright_gets_an_interpreter_outside_the_workspace(tmp_path: Path) -> No
     (workspace / ".venv" / "pyvenv.cfg").write_text("", encoding="ascii")
     packages = workspace / ".venv" / "lib" / "python3.12" / "site-packages"
     packages.mkdir(parents=True)
-    setup = spec.configure(SetupContext(Project(workspace), usr / "basedpyright-langserver", str(usr)))
+    setup = spec.set_up(SetupContext(Project(workspace), usr / "basedpyright-langserver", str(usr)))
     assert isinstance(setup, Setup)
     assert setup.settings["python"]["pythonPath"] == str(python)
     assert setup.settings["basedpyright"]["analysis"]["extraPaths"] == [str(packages)]
@@ -220,7 +220,7 @@ def test_pyright_asks_the_interpreter_of_a_trusted_project(places: tuple[Path, P
     root = workspace / "service"
     python = program(workspace / "venv" / "bin", "python")
     (workspace / "venv" / "pyvenv.cfg").write_text("", encoding="ascii")
-    setup = default("pyright").configure(
+    setup = default("pyright").set_up(
         SetupContext(Project(workspace, root, trusted=True), usr / "pyright-langserver", str(usr))
     )
     assert isinstance(setup, Setup)

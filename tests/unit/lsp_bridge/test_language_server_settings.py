@@ -22,7 +22,7 @@ def spec_of(specs: tuple[ServerSpec, ...], name: str) -> ServerSpec:
 
 
 def setup_of(spec: ServerSpec) -> Setup:
-    setup = spec.configure(SetupContext(Project(Path("/w")), Path("/usr/bin/x"), ""))
+    setup = spec.set_up(SetupContext(Project(Path("/w")), Path("/usr/bin/x"), ""))
     assert isinstance(setup, Setup)
     return setup
 

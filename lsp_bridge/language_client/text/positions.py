@@ -6,6 +6,7 @@ Servers are not trusted: a position that no text can have is None, never an exce
 from __future__ import annotations
 
 import asyncio
+import bisect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -70,6 +71,11 @@ class TextIndex:
         if not 0 <= line < len(self._starts):
             return None
         return self._starts[line] + self.column(line, column, encoding)
+
+    def position(self, offset: int, encoding: PositionEncoding) -> tuple[int, int]:
+        """Return the position of an offset: line, and column in units."""
+        line = bisect.bisect_right(self._starts, offset) - 1
+        return line, units(self.text[self._starts[line] : offset], encoding)
 
 
 PositionEncoding = Literal["utf-8", "utf-16", "utf-32"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lsprotocol import types
 
-from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES
+from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, chosen
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments, check, path_of
 from lsp_bridge.server.documents.writer import DocumentWriter
 from tools.process.background import Background
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from daemon.core import Daemon
     from lsp_bridge.protocol.sessions import InitializationOptions
     from lsp_bridge.server.documents.attached_editors import AttachedEditors
-    from lsp_bridge.server.documents.open_text import Units
 
 SETTLE_S = 0.3
 """How long nothing is typed before the text is compared with the disk and shown to language servers."""
@@ -93,7 +92,7 @@ class DocumentSync:
         @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
         def _(params: types.DidOpenTextDocumentParams) -> None:
             item = params.text_document
-            documents.units = self._units()
+            documents.units = chosen({"positionEncoding": server.workspace.position_encoding})
             documents.opened(item.uri, item.version, item.text)
 
         @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
@@ -135,12 +134,6 @@ class DocumentSync:
                 if old is not None and new is not None:
                     documents.renamed(old, new)
                     self._core.renamed(old, new)
-
-    def _units(self) -> Units:
-        encoding = self._server.workspace.position_encoding
-        if encoding == types.PositionEncodingKind.Utf8:
-            return "utf-8"
-        return "utf-32" if encoding == types.PositionEncodingKind.Utf32 else "utf-16"
 
     def _later(self, document: OpenDocument) -> None:
         if (timer := self._timers.get(document.uri)) is not None:

@@ -7,14 +7,13 @@ with ``goalwright/editor/save``. An editor that does not support both is not ask
 from __future__ import annotations
 
 import asyncio
-import bisect
 import contextlib
 import logging
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lsprotocol import types
 
+from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex, chosen
 from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
 from tools.diff.merge import MergeConflictError, merge_texts
 from tools.diff.unified_diff import hunk_spans
@@ -23,7 +22,7 @@ from tools.process.background import Background
 from tools.tool import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from pygls.lsp.server import LanguageServer
@@ -142,7 +141,7 @@ class DocumentWriter:
             raise _moved(document, said.reason)
 
     async def edit(self, document: OpenDocument, before: str, after: str) -> None:
-        encoding = self._server.server_capabilities.position_encoding or types.PositionEncodingKind.Utf16
+        encoding = chosen({"positionEncoding": self._server.server_capabilities.position_encoding})
         edits = await asyncio.to_thread(text_edits, before, after, encoding)
         version = document.version
         if not document.known or document.text != before:
@@ -358,31 +357,17 @@ _SILENT = "{name} is open in the editor, which did not answer within {seconds:g}
 _WENT = "The editor that has {name} open was closed."
 
 
-_LINE_END = re.compile(r"\r\n|\n|\r")
-
-
 def text_edits(
-    before: str, after: str, encoding: types.PositionEncodingKind | str
+    before: str, after: str, encoding: PositionEncoding
 ) -> list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit]:
     """Return the edits, hunk by hunk, that turn one text into the other; columns in units of the negotiated
     encoding."""
-    starts = [0, *(found.end() for found in _LINE_END.finditer(before))]
+    index = TextIndex(before)
+
+    def at(offset: int) -> types.Position:
+        return types.Position(*index.position(offset, encoding))
+
     return [
-        types.TextEdit(
-            types.Range(_position(before, starts, start, encoding), _position(before, starts, end, encoding)),
-            after[first:last],
-        )
+        types.TextEdit(types.Range(at(start), at(end)), after[first:last])
         for start, end, first, last in hunk_spans(before, after)
     ]
-
-
-def _position(
-    text: str, starts: Sequence[int], offset: int, encoding: types.PositionEncodingKind | str
-) -> types.Position:
-    line = bisect.bisect_right(starts, offset) - 1
-    before = text[starts[line] : offset]
-    if encoding == types.PositionEncodingKind.Utf32:
-        return types.Position(line, len(before))
-    if encoding == types.PositionEncodingKind.Utf8:
-        return types.Position(line, len(before.encode("utf-8", "surrogatepass")))
-    return types.Position(line, len(before.encode("utf-16-le", "surrogatepass")) // 2)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from lsp_bridge.language_client.text.positions import PositionEncoding
 from lsp_bridge.server.documents.writer import text_edits
 from tests.support.drivers.bridge import Door, Raw, served
 from tests.support.drivers.lsp_editor import CAPABILITIES, Editor, attached, results
@@ -155,11 +156,9 @@ PIECES = st.sampled_from(["a", "ä", "😀", "\u2028", "\x0c", "\n", "\r\n", "\r
 TEXT = st.lists(PIECES, max_size=30).map("".join)
 
 
-@pytest.mark.parametrize("encoding", [types.PositionEncodingKind.Utf16, types.PositionEncodingKind.Utf32])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @given(before=TEXT, after=TEXT)
-def test_the_edits_turn_one_text_into_the_other(
-    encoding: types.PositionEncodingKind, before: str, after: str
-) -> None:
+def test_the_edits_turn_one_text_into_the_other(encoding: PositionEncoding, before: str, after: str) -> None:
     text = before
     for edit in reversed(text_edits(before, after, encoding)):
         ends = [
@@ -170,7 +169,7 @@ def test_the_edits_turn_one_text_into_the_other(
         starts = line_starts(before)
         start, end = (
             starts[line] + len(before[starts[line] :].encode("utf-16-le")[: 2 * column].decode("utf-16-le"))
-            if encoding == types.PositionEncodingKind.Utf16
+            if encoding == "utf-16"
             else starts[line] + column
             for line, column in ends
         )

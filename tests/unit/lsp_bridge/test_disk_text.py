@@ -1,4 +1,4 @@
-"""The text on disk beside a buffer: read in threads, in parts, and only where it can be the same."""
+"""The text on disk beside a buffer: read in threads, and only where it can be the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.server.documents import disk_text
 from lsp_bridge.server.documents.disk_text import shows
 from tests.support.fakes.buffers import Editor
 
@@ -76,13 +75,9 @@ async def test_long_buffer_is_compared_with_the_file_in_a_thread_only(
 TEXT = "one \u00e9\r\ntwo\r\nthree \u00e9\r\n"
 
 
-@pytest.mark.parametrize("part", [1, 2, 3, 64 * 1024])
 @pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
-def test_file_comparison_is_independent_of_chunk_boundaries(
-    codec: str, end: str, part: int, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(disk_text, "_PART", part)
+def test_file_comparison_ignores_encodings_and_line_ends(codec: str, end: str, path: Path) -> None:
     path.write_bytes(TEXT.encode(codec))
     shown = TEXT.replace("\r\n", end)
     for parts in ([shown], list(shown)):

@@ -264,7 +264,7 @@ async def messages(stream: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]
             if not 0 < length <= MAX_MESSAGE_BYTES:
                 raise BadStreamError(f"it announced a message of {length} bytes")
             try:
-                body = await _exactly(stream, length)
+                body = await stream.readexactly(length)
             except asyncio.IncompleteReadError:
                 raise BadStreamError("it ended in the middle of a message") from None
             message = await _parse(body)
@@ -293,20 +293,6 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
     if len(line) > MAX_LINE_BYTES:
         raise BadStreamError(f"it wrote a line of {len(line)} bytes")
     return line
-
-
-async def _exactly(stream: asyncio.StreamReader, size: int) -> bytes:
-    if size <= 1 << 16:
-        return await stream.readexactly(size)
-    # Read in pieces: asyncio would stop reading until everything fits its buffer, and copy it several times.
-    parts: list[bytes] = []
-    while size:
-        part = await stream.read(min(size, 1 << 18))
-        if not part:
-            raise asyncio.IncompleteReadError(b"", size)
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 async def _parse(body: bytes) -> dict[str, Any] | BadMessage:

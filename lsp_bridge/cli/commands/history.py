@@ -10,7 +10,7 @@ from tools.json_access import integer, mappings, string
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from lsp_bridge.cli.console import Console
     from lsp_bridge.cli.invocation import Invocation
@@ -31,16 +31,17 @@ async def history(cli: Invocation, asked: SessionConnection) -> None:
         _list(cli.console, asked.session, found)
 
 
-@session_command()
-async def undo(cli: Invocation, asked: SessionConnection, *, change: str | None, dry_run: bool) -> None:
-    """Undo a change, by its id or the last one."""
-    await _restore(cli, asked, "undo", {} if change is None else {"changeId": change}, dry_run=dry_run)
+def _stepping(action: str) -> Callable[..., Awaitable[int]]:
+    """Return the command that undoes or redoes a change, by its id or the next one."""
+
+    @session_command()
+    async def step(cli: Invocation, asked: SessionConnection, *, change: str | None, dry_run: bool) -> None:
+        await _restore(cli, asked, action, {"changeId": change}, dry_run=dry_run)
+
+    return step
 
 
-@session_command()
-async def redo(cli: Invocation, asked: SessionConnection, *, change: str | None, dry_run: bool) -> None:
-    """Redo a change, by its id or the next one."""
-    await _restore(cli, asked, "redo", {} if change is None else {"changeId": change}, dry_run=dry_run)
+undo, redo = _stepping("undo"), _stepping("redo")
 
 
 @session_command()

@@ -8,6 +8,7 @@ repeat when a file is closed and opened again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 from collections import OrderedDict
@@ -397,22 +398,16 @@ class Wakeup:
     """Wakes all waiting tasks, each time it is rung."""
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._rung = asyncio.Event()
 
     async def heard(self, until: float) -> bool:
         """Wait until it rings; False when ``until`` (loop's clock, seconds) came first."""
-        loop = asyncio.get_running_loop()
-        wake: asyncio.Future[None] = loop.create_future()
-        self._waiting.add(wake)
-        try:
-            # Not wait_for: in Python 3.11 it may swallow a cancellation.
-            done, _ = await asyncio.wait({wake}, timeout=max(0.0, until - loop.time()))
-        finally:
-            self._waiting.discard(wake)
-        return bool(done)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                return await self._rung.wait()
+        return False
 
     def wake(self) -> None:
         """Something happened."""
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
+        self._rung.set()
+        self._rung.clear()

@@ -37,8 +37,6 @@ class DiscoveryResult:
     """The result of looking for a server."""
 
     found: FoundServer | None = None
-    ignored: tuple[Path, ...] = ()
-    """Programs of the workspace that would have been taken if it were trusted."""
     unusable: tuple[Unusable, ...] = ()
     """Why earlier (or other) candidates cannot be used."""
 
@@ -79,10 +77,10 @@ def look_up(
         setup = spec.set_up(SetupContext(project, program, os.pathsep.join([path, str(own)])))
         if isinstance(setup, Setup):
             found = FoundServer(command.name, (str(program), *command.argv[1:], *setup.arguments), setup)
-            return DiscoveryResult(found, (), tuple(unusable))
+            return DiscoveryResult(found, tuple(unusable))
         if setup is not None:
             unusable.append(setup)
-    return DiscoveryResult(None, () if project.trusted else ignored_programs(spec, project), tuple(unusable))
+    return DiscoveryResult(None, tuple(unusable))
 
 
 def search_path_of(given: str, project: Project) -> str:

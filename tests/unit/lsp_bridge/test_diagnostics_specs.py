@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.language_client.specs.discovery import (
-    DiscoveryResult,
     ignored_programs,
     look_up,
     safe_environment,
@@ -207,9 +206,7 @@ def test_trusted_project_servers_come_first_nearest_folder_first(
 def test_servers_of_an_untrusted_project_are_named_but_not_used(places: tuple[Path, Path, Path]) -> None:
     workspace, own, usr = places
     theirs = program(workspace / ".venv" / "bin", "one-ls")
-    assert look_up(SPEC, Project(workspace), search_path=str(usr), own_bin=own) == DiscoveryResult(
-        None, (theirs,)
-    )
+    assert look_up(SPEC, Project(workspace), search_path=str(usr), own_bin=own).found is None
     program(usr, "one-ls")
     assert look_up(SPEC, Project(workspace), search_path=str(usr), own_bin=own).found is not None
     assert ignored_programs(SPEC, Project(workspace)) == (theirs,)

@@ -5,15 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.cli.commands.branch_selection import (
-    SelectedPart,
-    branch_named,
-    is_in,
-    no_branch,
-    selected_parts,
-)
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
 from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, session_command
 from lsp_bridge.cli.run.approval import SELECT_CALL, Approver, answerer_of
@@ -32,6 +26,42 @@ if TYPE_CHECKING:
 
 _PICK_S = 24 * 3600.0
 """Seconds that a choice may take: its review waits for a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SelectedPart:
+    """The selected parts of one branch."""
+
+    branch: str
+    paths: tuple[str, ...] = ()
+    """Relative to the folder, with ``/``; none: the whole branch."""
+
+    def choice(self) -> list[str]:
+        """Return the choice for the request (``ExploreSelectParams``)."""
+        return [f"{self.branch}:{path}" for path in self.paths] or [self.branch]
+
+
+@dataclass(frozen=True, slots=True)
+class _AmbiguousWord:
+    """A word that was taken for a branch, and is a file of the branch before it if that one changed such a file."""
+
+    word: str
+    before: str
+    taken_for: str
+
+    def words(self) -> str:
+        """Return the message about this ambiguity."""
+        word = shown_line(self.word)
+        instead = t("write {taken_for}:", taken_for=self.taken_for)
+        branch = t("put {word} first", word=word) if ":" in word else instead
+        return t(
+            "{word} is both a file of branch {before} and the name of branch {taken_for}: write "
+            "{before}:{word} for the file; for the branch, {branch}.",
+            word=word,
+            before=self.before,
+            taken_for=self.taken_for,
+            branch=branch,
+        )
 
 
 @session_command()
@@ -181,23 +211,23 @@ async def _branches(asked: SessionConnection) -> dict[str, dict[str, Any]]:
 async def _branch(name: str, asked: SessionConnection) -> dict[str, Any]:
     """Return the selected branch, in either case. Raises CommandFailedError with the existing ones."""
     branches = await _branches(asked)
-    found = branch_named(name, list(branches))
+    found = _branch_named(name, list(branches))
     if found is None:
-        raise CommandFailedError(no_branch(name, list(branches)))
+        raise CommandFailedError(_no_branch(name, list(branches)))
     return branches[found]
 
 
 async def _wanted(
     words: Sequence[str], asked: SessionConnection, workspace: Path
-) -> tuple[SelectedPart, ...]:
+) -> tuple[_SelectedPart, ...]:
     """Return the selected parts of branches. Raises CommandFailedError."""
     branches = await _branches(asked)
-    wanted, doubts = selected_parts(words, list(branches), workspace)
+    wanted, doubts = _selected_parts(words, list(branches), workspace)
     for doubt in doubts:
         if not _has_result(branches[doubt.before]):
             continue
         files = mappings((await _files(asked, doubt.before)).get("files"))
-        if any(is_in(string(file.get("path")), (doubt.word,)) for file in files):
+        if any(_is_in(string(file.get("path")), (doubt.word,)) for file in files):
             raise CommandFailedError(doubt.words())
     return wanted
 
@@ -205,7 +235,9 @@ async def _wanted(
 def _named(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[str, Any]]:
     """Return the selected files; a renamed one is found by both its names."""
     names = ("path", "movedFrom")
-    return [file for file in files if any(file.get(key) and is_in(string(file[key]), paths) for key in names)]
+    return [
+        file for file in files if any(file.get(key) and _is_in(string(file[key]), paths) for key in names)
+    ]
 
 
 @contextlib.asynccontextmanager
@@ -233,3 +265,69 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+def _selected_parts(
+    words: Sequence[str], branches: Sequence[str], workspace: Path
+) -> tuple[tuple[_SelectedPart, ...], tuple[_AmbiguousWord, ...]]:
+    """Return the selected parts, and points to confirm before they are used. Raises CommandFailedError with
+    alternatives.
+
+    ``words``: a branch, with its ``:PATH`` or not, then paths in it and further branches. ``branches``: existing ones.
+    """
+    found: dict[str, list[str]] = {}
+    doubts: list[_AmbiguousWord] = []
+    current = ""
+    for number, word in enumerate(words):
+        name, colon, path = word.partition(":")
+        branch = _branch_named(name, branches)
+        if number == 0 and branch is None:
+            raise CommandFailedError(_no_branch(name, branches))
+        if branch is None:
+            # `Q:src` is probably a mistyped branch rather than a file, so report the missing branch.
+            if colon and len(name) == 1 and name.isupper():
+                raise CommandFailedError(_no_branch(name, branches))
+            found[current].append(_inside(word, workspace))
+            continue
+        if number and (path or not colon):
+            doubts.append(_AmbiguousWord(word, current, branch))
+        current = branch
+        # A bare letter selects the whole branch, unless paths in it follow.
+        found.setdefault(current, [])
+        if colon:
+            found[current].append(_inside(path, workspace))
+    parts = (
+        _SelectedPart(branch, () if "" in paths else tuple(dict.fromkeys(paths)))
+        for branch, paths in found.items()
+    )
+    return tuple(parts), tuple(doubts)
+
+
+def _branch_named(name: str, branches: Sequence[str]) -> str | None:
+    """Return the branch of this name, in either case; None when there is none."""
+    wanted = name.strip()
+    return next((one for one in (wanted, wanted.upper()) if one in branches), None)
+
+
+def _no_branch(name: str, branches: Sequence[str]) -> str:
+    """Return the message about a name that is no branch."""
+    known = ", ".join(branches)
+    return t("There is no branch {name}. ", name=shown_line(name.strip())) + (
+        t("Branches: {known}.", known=known) if known else t("This session has no explorations.")
+    )
+
+
+def _inside(path: str, workspace: Path) -> str:
+    """Return ``path`` relative to the folder, as branches name files; empty for the folder itself."""
+    root = workspace.absolute().as_posix().rstrip("/")
+    slashed = path.strip()
+    if slashed == root or slashed.startswith(f"{root}/"):
+        slashed = slashed[len(root) + 1 :]
+    if slashed.startswith("/") or ".." in slashed.split("/"):
+        return slashed  # the daemon reports that it is not in the workspace
+    return "/".join(step for step in slashed.split("/") if step not in ("", "."))
+
+
+def _is_in(name: str, paths: Sequence[str]) -> bool:
+    """Return whether a file is one of ``paths``, or in a folder that is."""
+    return any(not path or name == path or name.startswith(f"{path}/") for path in paths)

@@ -29,7 +29,7 @@ from tools.files.regular_files import private_file
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from daemon.context.prompt_record import PromptHistory
@@ -162,53 +162,45 @@ async def tail_trace(
         first = since if since is not None else store.last_event_id(session_id) if follow else 0
         gone = asyncio.Event()
         console.on_gone = gone.set
-        following = _Following(store, session_id, first, cli.json, console)
-        while not gone.is_set():
-            following.say_what_is_new()
+        for _ in _print_news(store, session_id, first, cli.json, console):
             if not follow:
                 break
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(gone.wait(), _LOOK_S)
+            if gone.is_set():
+                break
     except (StoreError, OSError) as error:
         return _failed(error, console)
     return EXIT_OK
 
 
-class _Following:
-    """Prints the events of a session after a given one."""
+def _print_news(
+    store: FileTraceStore, session_id: str, since: int, as_json: bool, console: Console
+) -> Iterator[None]:
+    """Print the events of a session after a given one; with each step those that are new. Raises StoreError, OSError.
 
-    def __init__(
-        self, store: FileTraceStore, session_id: str, since: int, as_json: bool, console: Console
-    ) -> None:
-        self._store = store
-        self._session_id = session_id
-        self._since = since
-        self._as_json = as_json
-        self._console = console
-        self._fold = StepFold(session_id, cut=_CUT)
-        self._lines = StepLines(self._fold.tree, console.style, console.columns)
-        # Steps need the tree of everything before; events need nothing of it.
-        self._last = since if as_json else 0
-        self._log = _need_log(store, session_id)
-        self._size = -1
-
-    def say_what_is_new(self) -> None:
-        """Raises StoreError, OSError."""
-        if not self._log.parent.is_dir():
-            raise UnknownTraceError(t("Trace {session_id} was deleted.", session_id=self._session_id))
-        size = self._log.stat().st_size if self._log.exists() else 0
-        if size == self._size:
-            return
-        for event in all_events(self._store.events, self._session_id, after=self._last):
-            self._last = event.event_id
-            if self._as_json:
-                self._console.write_bytes(json_bytes(event.stored()) + b"\n")
+    It ends with UnknownTraceError when the trace is deleted.
+    """
+    fold = StepFold(session_id, cut=_CUT)
+    lines = StepLines(fold.tree, console.style, console.columns)
+    # Steps need the tree of everything before; events need nothing of it.
+    last = since if as_json else 0
+    log = _need_log(store, session_id)
+    seen = -1
+    while log.parent.is_dir():
+        size = log.stat().st_size if log.exists() else 0
+        for event in all_events(store.events, session_id, after=last) if size != seen else ():
+            last = event.event_id
+            if as_json:
+                console.write_bytes(json_bytes(event.stored()) + b"\n")
                 continue
-            changes = self._fold.apply(event)
-            if event.event_id > self._since:
-                for line in self._lines.told(event, changes):
-                    self._console.line(line)
-        self._size = size
+            changes = fold.apply(event)
+            if event.event_id > since:
+                for line in lines.told(event, changes):
+                    console.line(line)
+        seen = size
+        yield
+    raise UnknownTraceError(t("Trace {session_id} was deleted.", session_id=session_id))
 
 
 def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> StepFold:

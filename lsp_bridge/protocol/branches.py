@@ -112,12 +112,6 @@ class BranchPatchResult(Model):
     """The patch is not UTF-8 text, so it is in base64."""
 
 
-class AgentListParams(Model):
-    """``sessionId``: selects the current agent; the list is the same for all sessions of the folder."""
-
-    session_id: str | None = None
-
-
 class AgentInfo(Model):
     """An agent profile."""
 

@@ -55,10 +55,6 @@ class CommandListResult(Model):
     problems: tuple[str, ...] = ()
 
 
-class OwnToolListParams(Model):
-    """Ask for the user's own tools; their definitions are read again."""
-
-
 class OwnTool(Model):
     """A tool of the user."""
 

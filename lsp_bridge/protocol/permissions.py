@@ -23,12 +23,6 @@ from daemon.model.stored_model import Model
 from lsp_bridge.protocol.sessions import SessionParams
 
 
-class PermissionListParams(Model):
-    """Pending requests of one session or of all."""
-
-    session_id: str | None = None
-
-
 class PermissionListResult(Model):
     """Oldest first."""
 
@@ -91,12 +85,6 @@ class PermissionReplyResult(Model):
 
     accepted: bool
     by: str = ""
-
-
-class PermissionRulesParams(Model):
-    """``session_id``: includes the grants for this session, and its agent's limits."""
-
-    session_id: str | None = None
 
 
 class PermissionRulesResult(Model):

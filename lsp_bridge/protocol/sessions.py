@@ -32,6 +32,12 @@ class SessionParams(Model):
     session_id: str
 
 
+class AnySessionParams(Model):
+    """A request about one session; null: about all, or none."""
+
+    session_id: str | None = None
+
+
 class InitializationOptions(Model):
     """A client's ``initializationOptions`` in LSP's ``initialize``."""
 

@@ -105,10 +105,6 @@ class TracePruneResult(Model):
     dry_run: bool = False
 
 
-class SessionDeleteParams(SessionParams):
-    """Delete a session with its branches and sub-agents. One that is at work is refused."""
-
-
 class SessionSearchParams(Model):
     """Search the stored sessions: titles, messages, goals and names of changed files."""
 

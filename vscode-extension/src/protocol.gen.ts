@@ -151,11 +151,6 @@ export interface AgentInfo {
   serves: boolean;
 }
 
-/** `sessionId`: selects the current agent; the list is the same for all sessions of the folder. */
-export interface AgentListParams {
-  sessionId?: string | null;
-}
-
 /** Shipped agents first, then the user's own. `problems`: files that are no valid agents, as text for the user. */
 export interface AgentListResult {
   agents: AgentInfo[];
@@ -190,6 +185,11 @@ export interface AnswerPiece {
   callName?: string;
   /** Its arguments, as JSON. */
   callInput?: string;
+}
+
+/** A request about one session; null: about all, or none. */
+export interface AnySessionParams {
+  sessionId?: string | null;
 }
 
 /** Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet. */
@@ -1638,10 +1638,6 @@ export interface OwnTool {
   runs: string[];
 }
 
-/** Ask for the user's own tools; their definitions are read again. */
-export interface OwnToolListParams {
-}
-
 /** By name. `problems`: tools that are skipped, and why, as text for the user. */
 export interface OwnToolListResult {
   tools: OwnTool[];
@@ -1711,11 +1707,6 @@ export interface PermissionForgotten {
   event: "permission_forgotten";
   grants: Grant[];
   by: string;
-}
-
-/** Pending requests of one session or of all. */
-export interface PermissionListParams {
-  sessionId?: string | null;
 }
 
 /** Oldest first. */
@@ -1819,11 +1810,6 @@ export interface PermissionRequest {
    */
   questions: Question[];
   createdAt: string;
-}
-
-/** `session_id`: includes the grants for this session, and its agent's limits. */
-export interface PermissionRulesParams {
-  sessionId?: string | null;
 }
 
 /**
@@ -2041,11 +2027,6 @@ export interface SessionCreated {
   time: string;
   event: "session_created";
   trace: BranchTrace | Trace;
-}
-
-/** Delete a session with its branches and sub-agents. One that is at work is refused. */
-export interface SessionDeleteParams {
-  sessionId: string;
 }
 
 /** A piece of something growing; may be dropped. */
@@ -2634,7 +2615,7 @@ export interface ViewUpdate {
 
 /** Requests of a client, by method. */
 export interface Requests {
-  "goalwright/agent/list": { params: AgentListParams; result: AgentListResult };
+  "goalwright/agent/list": { params: AnySessionParams; result: AgentListResult };
   "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };
   "goalwright/command/stop": { params: CommandStopParams; result: CanceledResult };
   "goalwright/config/problems": { params: Empty; result: ConfigProblems };
@@ -2658,7 +2639,7 @@ export interface Requests {
   "goalwright/history/restore": { params: HistoryRestoreParams; result: HistoryOutcome };
   "goalwright/history/undo": { params: HistoryStepParams; result: HistoryOutcome };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
-  "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
+  "goalwright/job/list": { params: AnySessionParams; result: JobListResult };
   "goalwright/mcp/list": { params: McpListParams; result: McpListResult };
   "goalwright/mcp/log": { params: McpServerParams; result: McpLogResult };
   "goalwright/mcp/loggedIn": { params: McpServerParams; result: McpListResult };
@@ -2676,10 +2657,10 @@ export interface Requests {
   "goalwright/permission/content": { params: PermissionContentParams; result: PermissionContentResult };
   "goalwright/permission/explain": { params: PermissionExplainParams; result: PermissionExplainResult };
   "goalwright/permission/forget": { params: PermissionForgetParams; result: PermissionForgetResult };
-  "goalwright/permission/list": { params: PermissionListParams; result: PermissionListResult };
+  "goalwright/permission/list": { params: AnySessionParams; result: PermissionListResult };
   "goalwright/permission/preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   "goalwright/permission/reply": { params: PermissionReplyParams; result: PermissionReplyResult };
-  "goalwright/permission/rules": { params: PermissionRulesParams; result: PermissionRulesResult };
+  "goalwright/permission/rules": { params: AnySessionParams; result: PermissionRulesResult };
   "goalwright/plan/build": { params: PlanBuildParams; result: PlanBuildResult };
   "goalwright/plan/replan": { params: PlanReplanParams; result: PlanReplanResult };
   "goalwright/prompt/list": { params: CommandListParams; result: CommandListResult };
@@ -2688,7 +2669,7 @@ export interface Requests {
   "goalwright/session/cancel": { params: SessionCancelParams; result: CanceledResult };
   "goalwright/session/compact": { params: SessionCompactParams; result: CompactResult };
   "goalwright/session/context": { params: SessionParams; result: ContextResult };
-  "goalwright/session/delete": { params: SessionDeleteParams; result: Empty };
+  "goalwright/session/delete": { params: SessionParams; result: Empty };
   "goalwright/session/events": { params: SessionEventsParams; result: SessionEventsResult };
   "goalwright/session/fork": { params: SessionForkParams; result: SessionResult };
   "goalwright/session/handover": { params: SessionHandoverParams; result: SessionResult };
@@ -2700,7 +2681,7 @@ export interface Requests {
   "goalwright/session/prompt": { params: SessionPromptParams; result: SessionPromptResult };
   "goalwright/session/search": { params: SessionSearchParams; result: SessionSearchResult };
   "goalwright/session/set": { params: SessionSetParams; result: SessionResult };
-  "goalwright/tools/list": { params: OwnToolListParams; result: OwnToolListResult };
+  "goalwright/tools/list": { params: Empty; result: OwnToolListResult };
   "goalwright/trace/export": { params: TraceExportParams; result: TraceExportResult };
   "goalwright/trace/import": { params: TraceImportParams; result: TraceImportResult };
   "goalwright/trace/messages": { params: TraceMessagesParams; result: TraceMessagesResult };

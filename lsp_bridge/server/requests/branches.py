@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from daemon.agents.loader import COMPACTION, AgentProfile
 from lsp_bridge.protocol import branches as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
-from lsp_bridge.protocol.sessions import Empty
+from lsp_bridge.protocol.sessions import AnySessionParams, Empty
 from lsp_bridge.server.requests.declaration import RequestArea, refusals, request
 from tools.errors import PermissionDeniedError, ToolError
 from tools.localization import t
@@ -123,7 +123,7 @@ class BranchRequests(RequestArea):
     # -- agents and plans --
 
     @request("goalwright/agent/list", changes=False)
-    async def agents(self, params: p.AgentListParams) -> p.AgentListResult:
+    async def agents(self, params: AnySessionParams) -> p.AgentListResult:
         """List the agents there are, and files that should be some and are not."""
         found = await asyncio.to_thread(self._core.found_agents, self._context.client_trust())
         models = self._context.client_config().settings.model.models

@@ -8,6 +8,7 @@ from daemon.loop.command_use import callable_skill, command_problems
 from daemon.mcp.configuration import SETTINGS
 from daemon.mcp.service import LISTING_WAIT_S
 from lsp_bridge.protocol import commands as p
+from lsp_bridge.protocol.sessions import Empty
 from lsp_bridge.server.requests.declaration import RequestArea, request
 
 
@@ -15,7 +16,7 @@ class CommandRequests(RequestArea):
     """The requests of one connection about slash commands, skills and own tools."""
 
     @request("goalwright/tools/list", changes=False)
-    async def tools(self, params: p.OwnToolListParams) -> p.OwnToolListResult:
+    async def tools(self, params: Empty) -> p.OwnToolListResult:
         """List the user's own tools, and definitions that cannot be used."""
         tools, trust = self._core.own_tools, self._context.client_trust()
         await tools.begin(trust, LISTING_WAIT_S)

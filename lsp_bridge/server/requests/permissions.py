@@ -14,7 +14,7 @@ from daemon.permission.modes import LOOKS
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import permissions as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
-from lsp_bridge.protocol.sessions import CanceledResult
+from lsp_bridge.protocol.sessions import AnySessionParams, CanceledResult
 from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
 from tools.text.decoding import decode
@@ -31,7 +31,7 @@ class PermissionRequests(RequestArea):
     # -- waiting requests --
 
     @request("goalwright/permission/list", changes=False)
-    async def list(self, params: p.PermissionListParams) -> p.PermissionListResult:
+    async def list(self, params: AnySessionParams) -> p.PermissionListResult:
         """List the requests that wait for an answer, and the other clients that can answer them."""
         session_id = params.session_id
         return p.PermissionListResult(
@@ -95,8 +95,8 @@ class PermissionRequests(RequestArea):
     # -- rules in force --
 
     @request("goalwright/permission/rules", changes=False)
-    async def rules(self, params: p.PermissionRulesParams) -> p.PermissionRulesResult:
-        """List the grants, and all other rules, as the files are now."""
+    async def rules(self, params: AnySessionParams) -> p.PermissionRulesResult:
+        """List the grants, and all other rules, as the files are now; also those of the session and its agent."""
         self._core.configuration.forget()
         grants = self._core.grants.all()
         config, trust = self._context.client_config(), self._context.client_trust()
@@ -167,7 +167,7 @@ class PermissionRequests(RequestArea):
     # -- commands in the background --
 
     @request("goalwright/job/list", changes=False)
-    async def jobs(self, params: p.PermissionListParams) -> p.JobListResult:
+    async def jobs(self, params: AnySessionParams) -> p.JobListResult:
         """List the commands in the background, of one session or of all, oldest first."""
         if params.session_id is None:
             sessions = self._core.open_sessions

@@ -9,7 +9,7 @@ from daemon.model.branches import root_of
 from daemon.store.pruning import PruneLimits
 from lsp_bridge.protocol import traces as p
 from lsp_bridge.protocol.handshake import RequestError
-from lsp_bridge.protocol.sessions import Empty
+from lsp_bridge.protocol.sessions import Empty, SessionParams
 from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
 
@@ -56,8 +56,8 @@ class TraceMaintenanceRequests:
         return p.TraceExportResult(archive=str(done.path), files=done.files, size=done.size)
 
     @request("goalwright/session/delete", changes=False)
-    async def delete(self, params: p.SessionDeleteParams) -> Empty:
-        """Delete a session."""
+    async def delete(self, params: SessionParams) -> Empty:
+        """Delete a session with its branches and sub-agents. One that is at work is refused."""
         await self._trace_maintenance().delete(params.session_id)
         return Empty()
 

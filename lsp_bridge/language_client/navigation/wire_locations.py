@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lsp_bridge.language_client.text.positions import wire_range
-from lsp_bridge.language_client.text.uris import file_of
+from lsp_bridge.language_client.text.positions import file_of, wire_range
 from tools.json_access import array, mapping
 from tools.text.truncate import head
 

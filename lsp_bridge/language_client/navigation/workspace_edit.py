@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex, wire_range
-from lsp_bridge.language_client.text.uris import file_of
+from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex, file_of, wire_range
 from tools.json_access import array, mapping
 
 if TYPE_CHECKING:

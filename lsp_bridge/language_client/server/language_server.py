@@ -15,9 +15,8 @@ from lsp_bridge.language_client.server.opened_files import Documents
 from lsp_bridge.language_client.server.pull_diagnostics import PULL, Pulls
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.server.work_progress import ServerWork
-from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16
+from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16, path_of
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe
-from lsp_bridge.language_client.text.uris import path_of
 from tools.json_access import array, mapping
 from tools.process.background import Background
 

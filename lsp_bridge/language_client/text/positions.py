@@ -1,4 +1,4 @@
-"""Source files as language servers see them, and positions in them as they come over the wire.
+"""Source files as language servers see them: their URIs, their texts, and positions in them as they come over the wire.
 
 Servers are not trusted: a position that no text can have is None, never an exception.
 """
@@ -7,17 +7,60 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import os
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
+from urllib.parse import unquote, urlsplit
 
 from tools.files.regular_files import read_regular
 from tools.json_access import mapping
 
+_MAX_URI = 10_000
+_DRIVE = re.compile(r"/([A-Za-z])(?::|\|)(?=/|$)")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 MAX_LINE = 2**31 - 1
 """LSP's uinteger."""
+
+
+def file_of(uri: object) -> str | None:
+    """Return the path of a ``file:`` URI; None for everything else (``untitled:``, ``jdt:``, another machine …).
+
+    Absolute, with ``..`` resolved as text and without double slashes; links are not followed. The letter of a drive
+    (Windows) is a capital one, as Python's own paths have it.
+    """
+    if not isinstance(uri, str) or len(uri) > _MAX_URI or uri[:5].lower() != "file:":
+        return None
+    try:
+        parts = urlsplit(uri)
+        path = unquote(parts.path, errors="strict")
+    except (ValueError, UnicodeError):
+        return None
+    if parts.netloc.lower() not in ("", "localhost") or not path.startswith("/") or "\0" in path:
+        return None
+    path = "/" + posixpath.normpath(path).lstrip("/")
+    if drive := _DRIVE.match(path):
+        return f"{drive[1].upper()}:{path[drive.end() :] or '/'}"
+    return path
+
+
+def path_of(uri: object, known: Mapping[str, Path]) -> Path | None:
+    """Return the file of a server's URI, under the name by which it was opened.
+
+    ``known``: the names of the open documents by their real paths. Other files get their real path, so that a link in
+    the workspace to a target outside does not count as inside.
+    """
+    file = file_of(uri)
+    if file is None:
+        return None
+    try:
+        real = os.path.realpath(file)
+        found = known.get(os.path.normcase(real))
+    except (OSError, ValueError):
+        return None
+    return found or Path(real)
 
 
 def wire_position(value: object) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.text.uris import file_of
+from lsp_bridge.language_client.text.positions import file_of
 from tools.errors import ToolError
 from tools.json_access import mapping, mappings
 from tools.search.glob_pattern import MAX_PATTERN, Glob, compile_glob

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language_client.text.uris import file_of, path_of
+from lsp_bridge.language_client.text.positions import file_of, path_of
 
 
 @pytest.mark.parametrize(

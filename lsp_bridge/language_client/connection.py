@@ -95,13 +95,9 @@ class RpcClient:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the server, also the id of its process group; None before the start."""
-        return self._process.pid if self._process is not None else None
-
-    @property
-    def exited(self) -> bool:
-        """The process has ended and was reaped."""
-        return self._process is None or self._process.exited.is_set()
+        """Process id of the server while it runs, also the id of its process group."""
+        process = self._process
+        return None if process is None or process.exited.is_set() else process.pid
 
     @property
     def stderr_tail(self) -> str:

@@ -11,7 +11,7 @@ import logging
 import weakref
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.diagnostics.current_problems import survey
 from lsp_bridge.language_client.diagnostics.sources import (
@@ -29,7 +29,7 @@ from tools.language_ports import CurrentProblems, Severity
 from tools.process.background import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -51,7 +51,7 @@ class ServerSource(Source):
         self.servers = servers
         self.read = lambda path: read_source(path, text_of)
         self._text_of = text_of
-        self._background = Background("telling language servers", level=logging.ERROR, logger=_log)
+        self.background = Background("telling language servers", level=logging.ERROR, logger=_log)
         self._watches: weakref.WeakSet[ServerWatch] = weakref.WeakSet()
         self._missed: set[Path] = set()
         """Files that changed while a change of ours was under way: the servers are notified when it is over."""
@@ -107,14 +107,10 @@ class ServerSource(Source):
 
     async def close(self) -> None:
         """Stop what happens in the background, and all servers. Returns when nothing is left."""
-        await self._background.close()
+        await self.background.close()
         await self.servers.close()
 
     # ---- interface for the watches
-
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run ``work`` in the background."""
-        return self._background.start(work)
 
     def changing(self, path: Path) -> bool:
         """Return whether a change of ``path`` is under way."""
@@ -130,7 +126,7 @@ class ServerSource(Source):
         missed = self._missed.intersection(watch.texts)
         self._missed -= missed
         for path in missed:
-            self.spawn(self.changed(path))
+            self.background.start(self.changed(path))
 
     async def look_back(self, server: LanguageServer, texts: Texts) -> dict[Path, Raw]:
         """Ask ``server`` about older texts, then about the current ones: for changes that came before it was ready, or
@@ -182,7 +178,7 @@ class ServerWatch(SourceWatch):
         for path in after:
             if path not in self.texts:
                 # Running servers know the other files too, and report theirs in relation to them.
-                self._source.spawn(self._source.changed(path))
+                self._source.background.start(self._source.changed(path))
                 continue
             lookup = self._source.servers.for_path(path)
             resting += lookup.resting
@@ -234,7 +230,7 @@ class ServerObserver(Observer):
     def take_baseline(self, texts: Texts) -> None:
         """Ask about these texts in the background."""
         self.baseline.update(texts)
-        self._baselines.append(self._source.spawn(self._ask_about_old(dict(texts))))
+        self._baselines.append(self._source.background.start(self._ask_about_old(dict(texts))))
 
     async def _ask_about_old(self, texts: dict[Path, str | None]) -> None:
         server, now = self._server, asyncio.get_running_loop().time
@@ -362,7 +358,7 @@ class ServerObserver(Observer):
             await server.heard(server.ask_around(after.keys()), until)
             if not broken():
                 await server.quiet(min(until, now() + server.timing.quiet_s / 2))
-        self._source.spawn(look_once_more())
+        self._source.background.start(look_once_more())
         return all(answers.heard(path, mark) for path in others())
 
     async def others(self, said: Mapping[Path, Raw] | None = None) -> list[OtherFile]:

@@ -21,7 +21,7 @@ from tools.json_access import array, mapping
 from tools.process.background import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Mapping
+    from collections.abc import Collection, Mapping
 
     from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
     from tools.language_ports import Severity
@@ -62,7 +62,7 @@ class LanguageServer:
         self._found = found
         self._environment = environment
         self._least_severity: Severity = least_severity
-        self._client: RpcClient | None = None
+        self._client = RpcClient(self._on_request, self._on_notification, self._on_closed)
         self.capabilities: Mapping[str, Any] = {}
         """Those of its answer to ``initialize``; empty until it is ready. Any: JSON of a server."""
         self._starting: asyncio.Task[None] | None = None
@@ -81,7 +81,7 @@ class LanguageServer:
             self.answers,
             lambda path: self._registrations.identifiers(path, spec.language_of(path)),
             self._take_reports,
-            self._spawn,
+            self._background.start,
             waited=lambda path: self._awaited[path] > 0,
             timeout_s=self.timing.pull_s,
         )
@@ -111,8 +111,7 @@ class LanguageServer:
     @property
     def pid(self) -> int | None:
         """Process id while the process runs."""
-        client = self._client
-        return client.pid if client is not None and not client.exited else None
+        return self._client.pid
 
     def start(self) -> None:
         """Start the process in the background."""
@@ -137,8 +136,7 @@ class LanguageServer:
         return self.timing.silent_answer_s if self.answers.unanswered >= 2 else self.timing.answer_s
 
     async def _start(self) -> None:
-        client = self._client = RpcClient(self._on_request, self._on_notification, self._on_closed)
-        timing, found = self.timing, self._found
+        client, timing, found = self._client, self.timing, self._found
         try:
             # Not in the workspace: some programs look for plugins or modules in the current folder.
             folder = Path(found.argv[0]).parent
@@ -171,7 +169,7 @@ class LanguageServer:
             await asyncio.wait({self._starting})
         client, timing = self._client, self.timing
         exit_s = 0.0
-        if client is not None and self._initialized and not self.gone:
+        if self._initialized and not self.gone:
             try:
                 await client.request("shutdown", None, timing.shutdown_s)
                 client.notify("exit", {})
@@ -180,8 +178,7 @@ class LanguageServer:
                 pass  # it is ended by force then
         self.gone_because = self.gone_because or "stopped"
         self._wakeup.wake()
-        if client is not None:
-            await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
+        await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
         await self._background.close()
 
     def _on_closed(self, reason: str) -> None:
@@ -189,15 +186,10 @@ class LanguageServer:
         if not self.gone:
             self.gone_because = reason
             if self._stopping is None:
-                tail = self._client.stderr_tail if self._client is not None else ""
-                _log.warning("language server %s: %s %s", self.name, reason, tail)
+                _log.warning("language server %s: %s %s", self.name, reason, self._client.stderr_tail)
                 # Its remains (child processes, or the process itself when only its output ended) must not linger.
-                self._spawn(self._end_remains())
+                self._background.start(self._client.end(exit_s=0.0, terminate_s=self.timing.terminate_s))
         self._wakeup.wake()
-
-    async def _end_remains(self) -> None:
-        if self._client is not None:
-            await self._client.end(exit_s=0.0, terminate_s=self.timing.terminate_s)
 
     @property
     def position_encoding(self) -> PositionEncoding:
@@ -206,10 +198,9 @@ class LanguageServer:
 
     async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
         """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGoneError, TimeoutError."""
-        client = self._client
-        if client is None or not self._initialized:
+        if not self._initialized:
             raise ServerGoneError(f"{self.name} is not ready")
-        return await client.request(method, params, timeout_s)
+        return await self._client.request(method, params, timeout_s)
 
     # ---- documents
 
@@ -221,7 +212,7 @@ class LanguageServer:
         return version
 
     def _notify(self, method: str, params: Mapping[str, Any]) -> None:
-        if self._client is not None and not self.gone:
+        if not self.gone:
             self._client.notify(method, params)
 
     # ---- answers
@@ -330,9 +321,6 @@ class LanguageServer:
         kept = severe(items, self._least_severity)
         document = self.answers.documents.get(path)
         return kept if document is None else in_utf16(kept, document.told_text, self.position_encoding)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self._background.start(work)
 
     # ---- messages from the server
 

@@ -70,11 +70,6 @@ def rule_words(rule: dict[str, Any]) -> str:
     return shown_line(f"{whose} {permission}: {pattern} → {string(rule.get('action')) or 'ask'}{place}")
 
 
-def asked_by(request: dict[str, Any]) -> str:
-    """Return the rule that made the whole a question."""
-    return t("asked because of {rule}", rule=rule_words(mapping(request.get("rule"))))
-
-
 def reason_lines(reasons: object, command: str = "") -> list[str]:
     """Return each access, with the rule that decides about it. ``command``: shown above already."""
     entries = mappings(reasons)
@@ -158,7 +153,8 @@ def question_lines(request: dict[str, Any]) -> list[str]:
         lines = reason_lines(request.get("reasons"), string(request.get("detail")).strip())
         return [t("asked because of"), *(f"  {line}" for line in lines)]
     why = [shown_line(string(reason.get("why"))) for reason in mappings(request.get("reasons"))]
-    return [asked_by(request) + "".join(f" ({text})" for text in why if text)]
+    asked = t("asked because of {rule}", rule=rule_words(mapping(request.get("rule"))))
+    return [asked + "".join(f" ({text})" for text in why if text)]
 
 
 def warning_lines(request: dict[str, Any]) -> list[str]:

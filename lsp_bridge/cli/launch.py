@@ -91,8 +91,6 @@ class Launcher:
     answer_s: float = ANSWER_DEADLINE_S
     """How long a running daemon that took the connection may take for ``initialize``."""
     clock: Clock = field(default_factory=Clock)
-    on_start: Callable[[], None] = lambda: None
-    """Called when a daemon has to be started, which takes a moment."""
 
     async def connect(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
         """Return an initialized connection to the daemon of ``workspace``, which is started when there is none.
@@ -107,7 +105,6 @@ class Launcher:
             paths.prepare()
         except RuntimeFolderError as error:
             raise LaunchError("runtimeFolder", str(error)) from error
-        self.on_start()
         deadline = self.clock.now() + self.deadline_s
         async with self._turn_to_start(paths, deadline):
             return await self._start(paths, greeting, deadline)

@@ -55,20 +55,13 @@ _MAX_UNSAVED = 20
 """Most files with unsaved changes that a server receives before a query."""
 _MAX_REFRESHED = 60
 """Files of an answer that are looked at for a newer text."""
-_DEFINITIONS: Mapping[DefinitionKind, tuple[str, str, str]] = {
-    "definition": ("definitionProvider", "textDocument/definition", "going to definitions"),
-    "declaration": ("declarationProvider", "textDocument/declaration", "going to declarations"),
-    "type_definition": (
-        "typeDefinitionProvider",
-        "textDocument/typeDefinition",
-        "going to type definitions",
-    ),
-    "implementation": (
-        "implementationProvider",
-        "textDocument/implementation",
-        "finding implementations",
-    ),
+_DEFINITIONS: Mapping[DefinitionKind, tuple[str, str]] = {
+    "definition": ("definition", "going to definitions"),
+    "declaration": ("declaration", "going to declarations"),
+    "type_definition": ("typeDefinition", "going to type definitions"),
+    "implementation": ("implementation", "finding implementations"),
 }
+"""The feature as LSP calls it, and as messages do."""
 
 
 class ServerNavigation:
@@ -89,14 +82,11 @@ class ServerNavigation:
         self._asking = Asking(servers, timing)
 
     async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
-        provider, method, what = _DEFINITIONS[kind]
-        return await self._places(at, provider, method, what)
+        return await self._places(at, *_DEFINITIONS[kind])
 
     async def references(self, at: Position) -> Places:
-        method = "textDocument/references"
-        return await self._places(
-            at, "referencesProvider", method, "finding references", context={"includeDeclaration": True}
-        )
+        context = {"includeDeclaration": True}
+        return await self._places(at, "references", "finding references", context=context)
 
     async def outline(self, path: Path) -> Symbols:
         text = await self._text(path)
@@ -108,7 +98,7 @@ class ServerNavigation:
             return await self._symbols(server, raw, path)
 
         answer = await self._asking.first(
-            path, ServerQuestion("documentSymbolProvider", "listing the symbols of a file", ask, _is_empty)
+            path, ServerQuestion("documentSymbolProvider", "listing the symbols of a file", ask)
         )
         return Symbols(tuple(answer.value), (answer.server,), answer.silent)
 
@@ -124,7 +114,7 @@ class ServerNavigation:
             raw = await self._asking.request(server, "workspace/symbol", {"query": query}, timeout_s)
             return await self._symbols(server, raw, None)
 
-        question = ServerQuestion("workspaceSymbolProvider", "finding symbols by name", ask, _is_empty)
+        question = ServerQuestion("workspaceSymbolProvider", "finding symbols by name", ask)
         answers: list[FirstAnswer[list[CodeSymbol]]]
         if near is not None:
             answers = [await self._asking.first(near, question)]
@@ -142,9 +132,7 @@ class ServerNavigation:
             return wire_locations.hover_text(raw)
 
         text = await self._text(at.path)
-        question = ServerQuestion(
-            "hoverProvider", "telling types and documentation", ask, lambda said: not said
-        )
+        question = ServerQuestion("hoverProvider", "telling types and documentation", ask)
         return (await self._asking.first(at.path, question)).value
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
@@ -154,7 +142,7 @@ class ServerNavigation:
             params = self._at(server, at, text)
             return await self._rename(server, params, new_name, timeout_s)
 
-        question = ServerQuestion("renameProvider", "renaming", ask, lambda files: not files)
+        question = ServerQuestion("renameProvider", "renaming", ask)
         return (await self._asking.first(at.path, question)).value
 
     # ---- internals
@@ -246,7 +234,7 @@ class ServerNavigation:
             f"The files changed while {server.name} computed the rename. Nothing was changed: try again."
         )
 
-    async def _places(self, at: Position, provider: str, method: str, what: str, **more: object) -> Places:
+    async def _places(self, at: Position, feature: str, what: str, **more: object) -> Places:
         text = await self._text(at.path)
 
         async def ask(server: LanguageServer, timeout_s: float) -> list[CodePlace]:
@@ -256,14 +244,14 @@ class ServerNavigation:
             for _ in range(2):
                 left = until - asyncio.get_running_loop().time()
                 params = self._at(server, at, text) | more
-                raw = await self._asking.request(server, method, params, left)
+                raw = await self._asking.request(server, f"textDocument/{feature}", params, left)
                 items, real = await asyncio.to_thread(_read_places, raw)
                 if not await self._refresh(server, set(real.values())):
                     break
             texts = locations.Texts(self._known(server, set(real.values())), server.position_encoding)
             return await asyncio.to_thread(locations.code_places, items, real, texts)
 
-        answer = await self._asking.first(at.path, ServerQuestion(provider, what, ask, _is_empty))
+        answer = await self._asking.first(at.path, ServerQuestion(f"{feature}Provider", what, ask))
         return Places(tuple(answer.value), (answer.server,), answer.silent)
 
     async def _symbols(self, server: LanguageServer, raw: object, asked: Path | None) -> list[CodeSymbol]:
@@ -285,10 +273,6 @@ def _read_places(raw: object) -> tuple[list[WirePlace], dict[str, Path]]:
 def _read_symbols(raw: object) -> tuple[list[WireSymbol], dict[str, Path]]:
     items = wire_locations.symbols(raw)
     return items, locations.real_paths(item.file for item in items if item.file)
-
-
-def _is_empty(items: Sequence[object]) -> bool:
-    return not items
 
 
 def _short(error: Exception) -> str:

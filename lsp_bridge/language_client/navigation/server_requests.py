@@ -40,15 +40,16 @@ class AskingTiming:
 
 @dataclass(frozen=True, slots=True)
 class ServerQuestion(Generic[T]):
-    """One question. ``ask`` sends it to one server, with a timeout in seconds; ``empty``: whether to try the next
-    one."""
+    """One question. ``ask`` sends it to one server, with a timeout in seconds.
+
+    When its answer is empty, the one of the next server counts.
+    """
 
     provider: str
     """Name of the server capability, e.g. ``definitionProvider``."""
     what: str
     """Name of the feature, for messages: "does not support {what}"."""
     ask: Callable[[LanguageServer, float], Awaitable[T]]
-    empty: Callable[[T], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Asking:
                 if said.value is None:
                     continue
                 answer = FirstAnswer(said.value[0], server.name, _silent(replies))
-                if not question.empty(answer.value):
+                if answer.value:
                     return answer
                 nothing.append(answer)
         finally:
@@ -141,7 +142,7 @@ class Asking:
         try:
             value = await question.ask(server, max(0.0, until - now()))
             young = now() + self._timing.begun_s if cold else 0.0
-            while question.empty(value) and now() + self._timing.again_s < until:
+            while not value and now() + self._timing.again_s < until:
                 if not server.busy and now() >= young:
                     break
                 # "Nothing" from a server that is still reading the project is no answer.

@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { ChatView } from "./chat/view";
 import type { SurroundingModel } from "./chat/editor_state";
+import type { ActiveEditor } from "./composer/active";
 import type { ContextCommands } from "./context/commands";
 import { openTrace } from "./dag/browser";
 import type { GraphPanel } from "./dag/panel";
@@ -25,6 +26,7 @@ import { restore, step } from "./history/commands";
 import { reviewSince } from "./history/review";
 import type { FileHistory } from "./history/model";
 import type { ModelCommands } from "./models/commands";
+import type { ProviderKeys } from "./models/keys";
 import type { PermissionCommands } from "./permission/commands";
 import { isQuestion } from "./permission/question_answers";
 import type { Answer } from "./permission/grants";
@@ -33,8 +35,10 @@ import { showJobs } from "./permission/jobs";
 import type { PermissionRequest } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
 import type { SessionPicker } from "./session/picker";
+import type { Attention } from "./status/attention";
 import { t } from "./l10n";
 
+/** The parts of the extension. Those that need several others take them from here. */
 export interface Parts {
   daemon: Daemon;
   sessions: SessionController;
@@ -45,13 +49,21 @@ export interface Parts {
   explorations: Explorations;
   records: Records;
   surrounding: SurroundingModel;
+  attention: Attention;
+  active: ActiveEditor;
   installation: Installation;
   goals: GoalsView;
   goalCommands: GoalCommands;
   graph: GraphPanel;
   contexts: ContextCommands;
   models: ModelCommands;
+  keys: ProviderKeys;
   permissions: PermissionCommands;
+  /** Storage of this folder, of the windows of all folders, and of VS Code. */
+  memory: vscode.Memento;
+  shared: Pick<vscode.Memento, "get" | "update">;
+  globalState: vscode.Memento;
+  /** Show an error. */
   tell: (error: unknown) => Promise<void>;
   log: vscode.LogOutputChannel;
 }

@@ -32,13 +32,14 @@ import { StatusItem } from "./status/item";
 
 /** Create the parts of the extension and connect them. */
 export function activate(context: vscode.ExtensionContext): void {
+  const { globalState } = context;
   const log = vscode.window.createOutputChannel("Goalwright", { log: true });
   const storage = context.storageUri?.fsPath;
   const memory = storage === undefined ? context.workspaceState : new WorkspaceMemory(storage, (text) => log.warn(text));
   rememberFolderIn(memory);
   const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
   const installation = new Installation(bundle, context.globalStorageUri.fsPath);
-  const keys = new ProviderKeys(context.secrets, context.globalState, (text) => log.warn(text));
+  const keys = new ProviderKeys(context.secrets, globalState, (text) => log.warn(text));
   const problems = new EditorProblems();
   const languageModels = new LanguageModels(context.languageModelAccessInformation);
   const daemon = new Daemon({
@@ -69,14 +70,14 @@ export function activate(context: vscode.ExtensionContext): void {
   const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, memory, log });
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
-  const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
-  const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error), daemon, context.globalState, history);
-  const graph = new GraphPanel(context.extensionUri, { daemon, sessions, log, reveal: (goalId, branchId) => goals.reveal(goalId, branchId) });
+  const features = new EditorFeatures({ daemon, sessions, review, chat, tell });
+  const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error), daemon, globalState, history);
+  const graph = new GraphPanel(context.extensionUri, { daemon, sessions, goals, log });
   const contexts = new ContextCommands({ daemon, sessions });
-  const models = new ModelCommands({ daemon, sessions, keys, memory: context.globalState });
-  const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
+  const models = new ModelCommands({ daemon, sessions, keys, globalState });
+  const permissions = new PermissionCommands({ daemon, sessions, surrounding });
   const picker = new SessionPicker({ daemon, sessions, memory, shared });
-  const parts = { daemon, sessions, picker, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, graph, contexts, models, keys, permissions, tell, log };
+  const parts = { daemon, sessions, picker, chat, review, history, explorations, records, surrounding, attention, active, installation, goals, goalCommands, graph, contexts, models, keys, permissions, memory, shared, globalState, tell, log };
   context.subscriptions.push(
     log,
     daemon,

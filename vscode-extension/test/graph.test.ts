@@ -128,10 +128,7 @@ beforeEach(() => {
   graph = new GraphPanel({ path: EXTENSION } as vscode.Uri, {
     daemon: daemon as never,
     sessions: sessions as unknown as SessionController,
-    reveal: (...place) => {
-      revealed.push(place);
-      return Promise.resolve();
-    },
+    goals: { reveal: async (...place: unknown[]) => void revealed.push(place) } as never,
     log: { error() {}, warn() {} } as never,
   });
 });
@@ -219,14 +216,14 @@ test("a node is revealed in the Goals view, and buttons run commands", async () 
 test("the browser is sent to the session on display, with the token that the daemon gave", async () => {
   sessions.load();
   const daemon = { request: () => Promise.resolve({ url: "http://127.0.0.1:5", token: "t", page: "http://127.0.0.1:5/?token=t" }) };
-  await openTrace({ daemon: daemon as never, sessions });
+  await openTrace({ daemon: daemon as never, sessions: sessions as unknown as SessionController });
   assert.deepEqual(opened, ["http://127.0.0.1:5/?token=t&trace=s1"]);
 
   // VS Code that itself runs in a browser has no way there but the person's own.
   env.uiKind = UIKind.Web;
   told.length = 0;
   chosen.push("Copy Address");
-  await openTrace({ daemon: daemon as never, sessions });
+  await openTrace({ daemon: daemon as never, sessions: sessions as unknown as SessionController });
   env.uiKind = UIKind.Desktop;
   assert.equal(opened.length, 1);
   assert.equal(env.clipboard.text, "http://127.0.0.1:5/?token=t&trace=s1");

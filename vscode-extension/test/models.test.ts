@@ -45,7 +45,7 @@ function make({ lists = [ready], tests = [{}], inSession = false, problem = "" }
   const secrets = new FakeSecrets();
   const memory = makeMemory();
   const keys = new ProviderKeys(secrets as never, memory, () => undefined);
-  return { asked, secrets, keys, commands: new ModelCommands({ daemon, sessions, keys, memory: memory as never }) };
+  return { asked, secrets, keys, commands: new ModelCommands({ daemon, sessions, keys, globalState: memory as never }) };
 }
 
 const settled = async (): Promise<void> => {

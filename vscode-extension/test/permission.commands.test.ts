@@ -32,7 +32,7 @@ function make(granted: StoredGrant[] = [], jobs: JobInfo[] = [], refuse?: Error)
   const sessions = { sessionId: "s1", state: fromLoad(loaded({ session: session() })), ensure: () => Promise.resolve("s1") };
   const daemon = { request } as unknown as Daemon;
   const controller = sessions as unknown as SessionController;
-  const commands = new PermissionCommands({ daemon, sessions: controller, defaultMode: () => "ask" });
+  const commands = new PermissionCommands({ daemon, sessions: controller, surrounding: { defaultMode: "ask" } as never });
   return { commands, asked, daemon, sessions: controller };
 }
 

@@ -73,43 +73,31 @@ export type Changes = Readonly<Record<string, HistoryChange>>;
 /** Commands for a goal of the plan. */
 export type GoalCommand = "focusGoal" | "renameGoal" | "abandonGoal" | "undoGoal" | "moveGoal" | "moveGoalUp" | "moveGoalDown" | "goalActions";
 
-/** Commands that the page may run. */
-export type PageCommand =
-  | GoalCommand
-  | "addGoal"
-  | "setMode"
-  | "chooseAgent"
-  | "buildPlan"
-  | "chooseModel"
-  | "connectModel"
-  | "managePermissions"
-  | "openSession"
-  | "renameSession"
-  | "chooseFolder"
-  | "manageTrust"
-  | "compact"
-  | "showContext"
-  | "setBudget";
+/** Commands of the page that only ask the user for a choice or a text: the focus returns to the chat. */
+export const ASKING_COMMANDS = ["setMode", "chooseAgent", "chooseModel", "renameSession", "addGoal", "renameGoal"] as const;
+/** The other commands that the page may run. */
+export const OTHER_COMMANDS = [
+  "focusGoal", "abandonGoal", "undoGoal", "moveGoal", "moveGoalUp", "moveGoalDown", "goalActions", "buildPlan", "connectModel",
+  "managePermissions", "openSession", "chooseFolder", "manageTrust", "compact", "showContext", "setBudget",
+] as const;
+export type PageCommand = (typeof ASKING_COMMANDS | typeof OTHER_COMMANDS)[number];
+
+/** What the page shows. */
+export interface Shown {
+  surrounding: Surrounding;
+  session: SessionState | null;
+  outbox: readonly Outgoing[];
+  choices: Choices;
+  changes: Changes;
+  explored: Explored;
+  /** The record of a branch or sub-agent that is shown instead of the session. */
+  record: SessionState | null;
+}
 
 export type ToWebview =
-  | {
-      type: "all";
-      surrounding: Surrounding;
-      session: SessionState | null;
-      outbox: readonly Outgoing[];
-      choices: Choices;
-      changes: Changes;
-      explored: Explored;
-      record: SessionState | null;
-    }
-  | { type: "explored"; explored: Explored }
-  | { type: "record"; record: SessionState | null }
-  | { type: "recordUpdates"; updates: readonly Update[] }
-  | { type: "surrounding"; surrounding: Surrounding }
-  | { type: "outbox"; outbox: readonly Outgoing[] }
-  | { type: "choices"; choices: Choices }
-  | { type: "changes"; changes: Changes }
-  | { type: "updates"; updates: readonly Update[] }
+  /** The parts that changed; all of them at the start and for another session. */
+  | { type: "state"; state: Partial<Shown> }
+  | { type: "updates"; of: "session" | "record"; updates: readonly Update[] }
   | { type: "earlier"; sessionId: string; earlier: SessionMessagesResult }
   | { type: "focus" }
   | { type: "showGoal"; goalId: string }

@@ -1,57 +1,27 @@
 import * as vscode from "vscode";
-import type { ActiveEditor } from "../composer/active";
+import type { Parts } from "../commands";
 import { ComposerHost } from "../composer/composer";
 import { placeOf } from "../composer/context";
 import { lastPrompt, OPEN_FILE } from "../composer/text";
-import type { Daemon } from "../daemon/daemon";
 import { ACTIONS, asProblem } from "../daemon/problems";
-import type { Review } from "../diff/review";
-import type { Explorations } from "../explore/explorations";
-import type { Records } from "../explore/record";
 import { restore, revertOrKeep, step } from "../history/commands";
 import { reviewSince } from "../history/review";
-import type { FileHistory } from "../history/model";
 import type { Answer } from "../permission/grants";
 import type { PermissionRequest } from "../protocol.gen";
-import type { Attachment, SessionController } from "../session/controller";
+import type { Attachment } from "../session/controller";
 import type { Update } from "../session/state";
 import { add } from "./batch";
 import { page } from "./html";
-import type { FromWebview, PageCommand, ToWebview } from "./messages";
+import { ASKING_COMMANDS, OTHER_COMMANDS, type FromWebview, type PageCommand, type Shown, type ToWebview } from "./messages";
 import { insertAtCursor, openFile, openInTerminal, openLink } from "./open";
-import type { Attention } from "../status/attention";
-import type { SurroundingModel } from "./editor_state";
 import { t } from "../l10n";
 
 /** Key of the unsent text in the workspace's storage. VS Code saves the page's own state only now and then. */
 const WRITTEN = "goalwright.written";
 /** Shortest time between two posts of streaming text to the webview. */
 const FRAME_MS = 16;
-/** Commands that the page may run. True for those that only ask the user for a choice or a text: the focus returns to the chat. */
-const PAGE_COMMANDS: Readonly<Record<PageCommand, boolean>> = {
-  setMode: true,
-  chooseAgent: true,
-  chooseModel: true,
-  renameSession: true,
-  addGoal: true,
-  renameGoal: true,
-  focusGoal: false,
-  abandonGoal: false,
-  undoGoal: false,
-  moveGoal: false,
-  moveGoalUp: false,
-  moveGoalDown: false,
-  goalActions: false,
-  buildPlan: false,
-  connectModel: false,
-  managePermissions: false,
-  openSession: false,
-  chooseFolder: false,
-  manageTrust: false,
-  compact: false,
-  showContext: false,
-  setBudget: false,
-};
+const ASKS: ReadonlySet<PageCommand> = new Set(ASKING_COMMANDS);
+const KNOWN: ReadonlySet<PageCommand> = new Set([...ASKING_COMMANDS, ...OTHER_COMMANDS]);
 
 type Handlers = { [T in FromWebview["type"]]: (message: Extract<FromWebview, { type: T }>) => unknown };
 type CompleteMessage = Extract<FromWebview, { type: "complete" }>;
@@ -66,19 +36,7 @@ class Unattached extends Error {
   }
 }
 
-interface Shown {
-  daemon: Daemon;
-  sessions: SessionController;
-  review: Review;
-  history: FileHistory;
-  explorations: Explorations;
-  records: Records;
-  surrounding: SurroundingModel;
-  attention: Attention;
-  active: ActiveEditor;
-  memory: Pick<vscode.Memento, "get" | "update">;
-  log: vscode.LogOutputChannel;
-}
+type ChatParts = Pick<Parts, "daemon" | "sessions" | "review" | "history" | "explorations" | "records" | "surrounding" | "attention" | "active" | "memory" | "log">;
 
 /** The chat in the side bar. All state lives in the host, because VS Code can discard the page at any time. */
 export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
@@ -102,7 +60,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   constructor(
     private readonly extension: vscode.Uri,
-    private readonly parts: Shown,
+    private readonly parts: ChatParts,
   ) {
     const { sessions, review, history, surrounding, explorations, records } = parts;
     this.composer = new ComposerHost(parts.daemon, sessions);
@@ -114,20 +72,20 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       }),
       sessions.onDidChange((change) => {
         if (change.kind === "reset") this.postAll();
-        else if (change.kind === "outbox") this.post({ type: "outbox", outbox: sessions.outbox });
+        else if (change.kind === "outbox") this.show({ outbox: sessions.outbox });
         else for (const update of change.updates) this.enqueue(update);
         this.showBadge();
       }),
       parts.attention.onDidChange(() => this.showBadge()),
       sessions.onUndelivered(({ text, attachments }) => this.giveBack(text, attachments)),
-      surrounding.onDidChange((value) => this.post({ type: "surrounding", surrounding: value })),
-      review.onDidChoose(() => this.post({ type: "choices", choices: review.choices })),
-      explorations.onDidChange(() => this.post({ type: "explored", explored: explorations.shown })),
+      surrounding.onDidChange((value) => this.show({ surrounding: value })),
+      review.onDidChoose(() => this.show({ choices: review.choices })),
+      explorations.onDidChange(() => this.show({ explored: explorations.shown })),
       records.onDidChange((updates) => {
-        if (updates) this.post({ type: "recordUpdates", updates });
-        else this.post({ type: "record", record: records.state ?? null });
+        if (updates) this.post({ type: "updates", of: "record", updates });
+        else this.show({ record: records.state ?? null });
       }),
-      history.onDidChange(() => this.post({ type: "changes", changes: history.byCall() })),
+      history.onDidChange(() => this.show({ changes: history.byCall() })),
     ];
   }
 
@@ -206,7 +164,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   /** Return what each message of the page does. */
-  private handlersOf({ daemon, sessions, review, history, explorations, records, active, memory }: Shown): Handlers {
+  private handlersOf({ daemon, sessions, review, history, explorations, records, active, memory }: ChatParts): Handlers {
     return {
       ready: () => {
         this.ready = true;
@@ -278,10 +236,10 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return action && vscode.commands.executeCommand(action.command, ...(action.args ?? []));
       },
       command: async ({ command, args = [] }) => {
-        if (!Object.hasOwn(PAGE_COMMANDS, command)) return;
+        if (!KNOWN.has(command)) return;
         await vscode.commands.executeCommand(`goalwright.${command}`, ...args);
         // VS Code's lists do not return the focus to a webview, but the page remembers the focused element.
-        if (PAGE_COMMANDS[command]) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+        if (ASKS.has(command)) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
       },
       openLink: ({ href }) => openLink(href),
       openFile: ({ path, line, column }) => openFile(path, line, column),
@@ -431,15 +389,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.flushedAt = performance.now();
     const updates = this.waiting;
     this.waiting = [];
-    if (updates.length > 0) this.post({ type: "updates", updates });
+    if (updates.length > 0) this.post({ type: "updates", of: "session", updates });
   }
 
   private postAll(): void {
     // The full state already contains the waiting updates.
     this.waiting = [];
     const { surrounding, sessions, review, history, explorations, records } = this.parts;
-    this.post({
-      type: "all",
+    this.show({
       surrounding: surrounding.value,
       session: sessions.state ?? null,
       outbox: sessions.outbox,
@@ -448,6 +405,10 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       explored: explorations.shown,
       record: records.state ?? null,
     });
+  }
+
+  private show(state: Partial<Shown>): void {
+    this.post({ type: "state", state });
   }
 
   private post(message: ToWebview): void {

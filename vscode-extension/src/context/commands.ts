@@ -1,19 +1,13 @@
 import * as vscode from "vscode";
 import { short } from "../amounts";
-import type { Daemon } from "../daemon/daemon";
+import type { Parts } from "../commands";
 import { changed, choices, complaint } from "../meter/budget";
 import type { CompactResult } from "../protocol.gen";
-import type { SessionController } from "../session/controller";
 import { NO_GOALS } from "../session/numbers";
 import { contextDocument } from "./document";
 import { t } from "../l10n";
 
 export const SCHEME = "goalwright-context";
-
-interface Parts {
-  daemon: Daemon;
-  sessions: SessionController;
-}
 
 /** Commands for the session's context: show it, compact it, set budgets. */
 export class ContextCommands implements vscode.TextDocumentContentProvider, vscode.Disposable {
@@ -21,7 +15,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
   readonly onDidChange = this.changed.event;
   private readonly registered = vscode.workspace.registerTextDocumentContentProvider(SCHEME, this);
 
-  constructor(private readonly parts: Parts) {}
+  constructor(private readonly parts: Pick<Parts, "daemon" | "sessions">) {}
 
   provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
     return this.read(uri.query);

@@ -1,23 +1,11 @@
 import * as vscode from "vscode";
-import type { FileHistory } from "../history/model";
-import type { ModelCommands } from "../models/commands";
-import type { ProviderKeys } from "../models/keys";
-import type { SessionController } from "../session/controller";
-import type { Daemon } from "./daemon";
+import type { Parts } from "../commands";
 import { DAEMON_SETTINGS, setting } from "./environment";
 import { ACTIONS } from "./problems";
 import type { Installation } from "./install";
 import { t } from "../l10n";
 
-export interface Watched {
-  daemon: Daemon;
-  sessions: SessionController;
-  history: FileHistory;
-  installation: Installation;
-  models: ModelCommands;
-  keys: ProviderKeys;
-  log: vscode.LogOutputChannel;
-}
+type Watched = Pick<Parts, "daemon" | "sessions" | "history" | "installation" | "models" | "keys" | "log">;
 
 /** React to changes of settings, trust, folders and versions, and update the context keys. */
 export function watchSurroundings({ daemon, sessions, history, installation, models, keys: providers, log }: Watched): vscode.Disposable {

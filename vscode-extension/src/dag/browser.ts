@@ -1,15 +1,9 @@
 import * as vscode from "vscode";
-import type { Daemon } from "../daemon/daemon";
-import type { SessionController } from "../session/controller";
+import type { Parts } from "../commands";
 import { t } from "../l10n";
 
-interface Asked {
-  daemon: Pick<Daemon, "request">;
-  sessions: Pick<SessionController, "sessionId">;
-}
-
 /** Open the trace API's web page in the browser, at the current session. Starts the API if necessary. */
-export async function openTrace({ daemon, sessions }: Asked): Promise<void> {
+export async function openTrace({ daemon, sessions }: Pick<Parts, "daemon" | "sessions">): Promise<void> {
   const { page } = await daemon.request("goalwright/api/open", {});
   const address = vscode.Uri.parse(pageOf(page, sessions.sessionId), true);
   // Desktop VS Code forwards the port of a remote machine.

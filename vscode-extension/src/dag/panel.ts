@@ -1,9 +1,8 @@
 import * as vscode from "vscode";
 import { page } from "../chat/html";
-import type { Daemon } from "../daemon/daemon";
+import type { Parts } from "../commands";
 import { asProblem } from "../daemon/problems";
 import { childSession } from "../explore/children";
-import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { frameOf, graphView, withoutTexts } from "./frames";
 import type { FromGraph, ToGraph, Wanted } from "./messages";
@@ -13,13 +12,7 @@ import { t } from "../l10n";
 /** Shortest time between two posts of events to the page. */
 const PAUSE_MS = 50;
 
-interface Shown {
-  daemon: Pick<Daemon, "request" | "connect" | "state">;
-  sessions: SessionController;
-  /** Select a goal (or a branch, without a goal) in the Goals view. */
-  reveal(goalId: string | null, branchId: string | null): Promise<void>;
-  log: Pick<vscode.LogOutputChannel, "error" | "warn">;
-}
+type GraphParts = Pick<Parts, "daemon" | "sessions" | "goals" | "log">;
 
 /** The graph of the current session in an editor of its own. The page renders it with the web page's modules. */
 export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposable {
@@ -32,7 +25,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
 
   constructor(
     private readonly extension: vscode.Uri,
-    private readonly parts: Shown,
+    private readonly parts: GraphParts,
   ) {
     const { sessions } = parts;
     this.disposables = [
@@ -103,7 +96,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
       case "messages":
         return this.sendMessages(message.request, message.wanted);
       case "reveal":
-        return this.parts.reveal(message.goalId, message.branchId);
+        return this.parts.goals.reveal(message.goalId, message.branchId);
       case "focusChat":
         await vscode.commands.executeCommand("goalwright.focusChat");
         return;

@@ -1,9 +1,7 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
-import type { ChatView } from "../chat/view";
+import type { Parts } from "../commands";
 import { toLsp } from "../diagnostics/convert";
-import type { Review } from "../diff/review";
-import type { SessionController } from "../session/controller";
 import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES, type Target } from "./lenses";
 import { t } from "../l10n";
 
@@ -12,15 +10,6 @@ const PROMPTS: ReadonlySet<string> = new Set([FIX, "goalwright.explain", "goalwr
 const DECISIONS: ReadonlySet<string> = new Set([ACCEPT_HUNK, REJECT_HUNK, ACCEPT_CHANGES, REJECT_CHANGES, SHOW_CHANGES]);
 /** Largest number of a file's problems in one prompt. */
 const MOST = 50;
-
-interface Parts {
-  sessions: SessionController;
-  review: Review;
-  chat: ChatView;
-  tell: (error: unknown) => Promise<void>;
-  /** Make VS Code request code lenses again. */
-  refreshLenses: () => void;
-}
 
 /** The daemon's result of a command for a client with a chat. */
 interface Handed {
@@ -35,8 +24,8 @@ interface Handed {
 export class EditorFeatures implements vscode.Disposable {
   private readonly subscription: vscode.Disposable;
 
-  constructor(private readonly parts: Parts) {
-    this.subscription = parts.review.onDidChoose(() => parts.refreshLenses());
+  constructor(private readonly parts: Pick<Parts, "daemon" | "sessions" | "review" | "chat" | "tell">) {
+    this.subscription = parts.review.onDidChoose(() => parts.daemon.refreshLenses());
   }
 
   readonly middleware: Pick<Middleware, "executeCommand" | "provideCodeActions" | "provideCodeLenses"> = {

@@ -2,23 +2,17 @@
 import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import type { ChatView } from "../chat/view";
+import type { Parts } from "../commands";
 import { gitRepository, nameOf, spanOf } from "../composer/context";
 import { workspaceFolder } from "../daemon/environment";
 import type { Daemon } from "../daemon/daemon";
 import { t } from "../l10n";
-import type { SessionController } from "../session/controller";
 import { failedTest } from "./prompts";
-
-interface Parts {
-  daemon: Daemon;
-  sessions: SessionController;
-  chat: ChatView;
-}
 
 /** Number of recent commit messages that serve as examples of style. */
 const RECENT = 10;
 
-export function menuCommands({ daemon, sessions, chat }: Parts): Record<string, (...args: unknown[]) => unknown> {
+export function menuCommands({ daemon, sessions, chat }: Pick<Parts, "daemon" | "sessions" | "chat">): Record<string, (...args: unknown[]) => unknown> {
   return {
     addToChat: () => addSelection(chat),
     // An editor tab passes its own URI; the Explorer passes the whole selection.

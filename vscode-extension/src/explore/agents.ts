@@ -1,19 +1,13 @@
 import * as vscode from "vscode";
-import type { ChatView } from "../chat/view";
-import type { Daemon } from "../daemon/daemon";
+import type { Parts } from "../commands";
 import type { AgentInfo } from "../protocol.gen";
-import type { SessionController } from "../session/controller";
 import { agentRow, USUAL_AGENT } from "./agent_rows";
 import { t } from "../l10n";
 
-interface Parts {
-  daemon: Daemon;
-  sessions: SessionController;
-  chat: ChatView;
-}
+type AgentParts = Pick<Parts, "daemon" | "sessions" | "chat">;
 
 /** Start a session with an agent that the user chooses: built-in, user-defined, or from a trusted folder. */
-export async function newSessionWith({ daemon, sessions, chat }: Parts): Promise<void> {
+export async function newSessionWith({ daemon, sessions, chat }: AgentParts): Promise<void> {
   await daemon.connect();
   const { agents, problems } = await daemon.request("goalwright/agent/list", {});
   const items: (vscode.QuickPickItem & { agent?: AgentInfo })[] = agents.filter(({ primary }) => primary).map((agent) => ({ ...agentRow(agent), agent }));
@@ -26,7 +20,7 @@ export async function newSessionWith({ daemon, sessions, chat }: Parts): Promise
 }
 
 /** Let the user choose the agent of the current session, or of a new one. */
-export async function chooseAgent({ daemon, sessions }: Parts): Promise<void> {
+export async function chooseAgent({ daemon, sessions }: AgentParts): Promise<void> {
   await daemon.connect();
   const { agents } = await daemon.request("goalwright/agent/list", {});
   const now = sessions.agentName ?? USUAL_AGENT;
@@ -39,7 +33,7 @@ export async function chooseAgent({ daemon, sessions }: Parts): Promise<void> {
 }
 
 /** Start a session of the init or execute agent with the current session's knowledge. The current session must be idle. */
-export async function handOver({ daemon, sessions, chat }: Parts): Promise<void> {
+export async function handOver({ daemon, sessions, chat }: AgentParts): Promise<void> {
   const { sessionId } = sessions;
   if (!sessionId) return;
   const targets: (vscode.QuickPickItem & { agent: "init" | "execute" })[] = [
@@ -54,7 +48,7 @@ export async function handOver({ daemon, sessions, chat }: Parts): Promise<void>
 }
 
 /** Hand the plan of a planning session over to the build agent. */
-export async function buildPlan({ daemon, sessions, chat }: Parts): Promise<void> {
+export async function buildPlan({ daemon, sessions, chat }: AgentParts): Promise<void> {
   const { state, sessionId } = sessions;
   if (!state || !sessionId) return;
   const { session } = await daemon.request("goalwright/plan/build", { sessionId });
@@ -63,7 +57,7 @@ export async function buildPlan({ daemon, sessions, chat }: Parts): Promise<void
 }
 
 /** Replan the rest of the plan, with the user's reason. */
-export async function replan({ daemon, sessions, chat }: Parts): Promise<void> {
+export async function replan({ daemon, sessions, chat }: AgentParts): Promise<void> {
   const { sessionId } = sessions;
   if (!sessionId) return;
   const reason = await vscode.window.showInputBox({

@@ -1,19 +1,9 @@
 /** Commands of a branch's row in the goal tree. */
-import type { ChatView } from "../chat/view";
+import type { Parts } from "../commands";
 import { placeOf } from "../goals/branches";
-import type { SessionController } from "../session/controller";
 import { childSession } from "./children";
-import type { Explorations } from "./explorations";
-import type { Records } from "./record";
 
-interface Parts {
-  sessions: SessionController;
-  explorations: Explorations;
-  records: Records;
-  chat: ChatView;
-}
-
-export function branchActions({ sessions, explorations, records, chat }: Parts): Record<string, (element: unknown) => unknown> {
+export function branchActions({ sessions, explorations, records, chat }: Pick<Parts, "sessions" | "explorations" | "records" | "chat">): Record<string, (element: unknown) => unknown> {
   const on = (action: (sessionId: string, branchId: string) => unknown) => (element: unknown) => {
     const place = typeof element === "string" ? placeOf(element) : undefined;
     const { sessionId } = sessions;

@@ -1,9 +1,7 @@
 import * as vscode from "vscode";
-import type { Daemon } from "../daemon/daemon";
+import type { Parts } from "../commands";
 import { fileLines, headline } from "../history/format";
-import type { FileHistory } from "../history/model";
 import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
-import type { SessionController } from "../session/controller";
 import { goalOf, NO_GOALS } from "../session/numbers";
 import { changedGoals } from "./visible_goals";
 import { nameOf } from "./format";
@@ -14,15 +12,9 @@ const SHOWN_MS = 4_000;
 const ABANDON = t("Abandon");
 const REVERT = t("Abandon and Revert Files");
 
-interface Parts {
-  daemon: Daemon;
-  sessions: SessionController;
-  history: FileHistory;
-}
-
 /** The user's changes of the plan. The daemon applies them and sends events; nothing changes here before that. */
 export class GoalCommands {
-  constructor(private readonly parts: Parts) {}
+  constructor(private readonly parts: Pick<Parts, "daemon" | "sessions" | "history">) {}
 
   /** Add a goal at the top level or below another. Starts a session if there is none. */
   async add(parentId?: string): Promise<string | null> {

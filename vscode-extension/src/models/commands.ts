@@ -1,11 +1,9 @@
 import * as vscode from "vscode";
-import type { Daemon } from "../daemon/daemon";
+import type { Parts } from "../commands";
 import { setting } from "../daemon/environment";
 import { t } from "../l10n";
 import type { ModelProvider, ModelTestResult, OfferedModel } from "../protocol.gen";
-import type { SessionController } from "../session/controller";
 import { connectionOf, type Entered } from "./connect";
-import type { ProviderKeys } from "./keys";
 import { modelFacts, THINKING, thinkingWord } from "./format";
 
 const RECENT = "recentModels";
@@ -13,13 +11,7 @@ const RECENT_KEPT = 5;
 const SHOWN_MS = 5_000;
 const FOR_NEW: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("star"), tooltip: t("Use for new sessions, too") };
 
-interface Parts {
-  daemon: Daemon;
-  sessions: SessionController;
-  keys: ProviderKeys;
-  /** Storage for the recently used models. */
-  memory: vscode.Memento;
-}
+type ModelParts = Pick<Parts, "daemon" | "sessions" | "keys" | "globalState">;
 
 interface Row extends vscode.QuickPickItem {
   model?: string;
@@ -28,7 +20,7 @@ interface Row extends vscode.QuickPickItem {
 
 /** Commands for models: connect a provider, choose a model, set the thinking budget. */
 export class ModelCommands {
-  constructor(private readonly parts: Parts) {}
+  constructor(private readonly parts: ModelParts) {}
 
   /** Connect a provider: enter a key or address, test it, choose a first model. Resolves on success or when the user cancels. */
   async connect(providerId?: string): Promise<void> {
@@ -140,12 +132,12 @@ export class ModelCommands {
   }
 
   private recent(now: string): string[] {
-    const kept = this.parts.memory.get<string[]>(RECENT, []);
+    const kept = this.parts.globalState.get<string[]>(RECENT, []);
     return now && !now.startsWith("demo/") ? [now, ...kept.filter((one) => one !== now)] : kept;
   }
 
   private async remember(model: string): Promise<void> {
-    await this.parts.memory.update(RECENT, [model, ...this.recent("").filter((one) => one !== model)].slice(0, RECENT_KEPT));
+    await this.parts.globalState.update(RECENT, [model, ...this.recent("").filter((one) => one !== model)].slice(0, RECENT_KEPT));
   }
 
   private thinking(): number {

@@ -1,10 +1,9 @@
 import * as vscode from "vscode";
 import { openFile } from "../chat/open";
-import type { Daemon } from "../daemon/daemon";
+import type { Parts } from "../commands";
 import { places } from "../daemon/environment";
 import { asProblem } from "../daemon/problems";
-import type { Action, Mode, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
-import type { SessionController } from "../session/controller";
+import type { Action, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
 import { liveList } from "../live_list";
 import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./format";
 import { t } from "../l10n";
@@ -16,13 +15,6 @@ const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-to-fi
 
 const ICONS: Readonly<Record<Action, string>> = { allow: "pass", ask: "question", deny: "circle-slash" };
 
-interface Parts {
-  daemon: Daemon;
-  sessions: SessionController;
-  /** Return the mode of new sessions. */
-  defaultMode: () => Mode;
-}
-
 interface Item extends vscode.QuickPickItem {
   grant?: StoredGrant;
   rule?: Rule;
@@ -30,12 +22,12 @@ interface Item extends vscode.QuickPickItem {
 
 /** Commands for permissions: the mode, grants and rules. */
 export class PermissionCommands {
-  constructor(private readonly parts: Parts) {}
+  constructor(private readonly parts: Pick<Parts, "daemon" | "sessions" | "surrounding">) {}
 
   /** Choose the mode of the current session. Throws the daemon's error, except for a lack of trust. */
   async setMode(): Promise<void> {
-    const { daemon, sessions, defaultMode } = this.parts;
-    const now = sessions.state?.session.mode ?? defaultMode();
+    const { daemon, sessions, surrounding } = this.parts;
+    const now = sessions.state?.session.mode ?? surrounding.defaultMode;
     const items = MODES.map(({ mode, label, icon, detail }) => ({
       label: `$(${icon}) ${label}`,
       description: mode === now ? t("current") : "",

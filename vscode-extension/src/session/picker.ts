@@ -3,21 +3,13 @@ import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { ago } from "../chat/time";
-import type { Daemon } from "../daemon/daemon";
+import type { Parts } from "../commands";
 import type { SessionHit, SessionInfo } from "../protocol.gen";
-import { LAST_SESSION, type SessionController } from "./controller";
+import { LAST_SESSION } from "./controller";
 import { t } from "../l10n";
 
 type Memory = Pick<vscode.Memento, "get" | "update">;
-
-interface Parts {
-  daemon: Daemon;
-  sessions: SessionController;
-  /** Storage for the pinned sessions of this folder. */
-  memory: vscode.Memento;
-  /** Storage that the windows of all folders have. */
-  shared: Memory;
-}
+type PickerParts = Pick<Parts, "daemon" | "sessions" | "memory" | "shared">;
 
 const PINNED = "goalwright.pinned";
 const MOST = 200;
@@ -48,7 +40,7 @@ function button(action: Action): Button {
 
 /** The list of all sessions, to open, rename, pin, export and delete them. */
 export class SessionPicker {
-  constructor(private readonly parts: Parts) {}
+  constructor(private readonly parts: PickerParts) {}
 
   /** Let the user choose a session. Returns its id, or undefined for none. */
   async choose(): Promise<string | undefined> {

@@ -68,8 +68,10 @@ export function App(): JSX.Element {
         saveDraft(sessionId ?? "", changed(draftOf(sessionId ?? ""), message));
         setVersion((n) => n + 1);
       }
-      if (message.type === "all" && message.session?.session.trace.traceId !== sessionId) toEnd();
-      if (message.type === "record") toEnd();
+      if (message.type === "state") {
+        const { session: loaded, record: opened } = message.state;
+        if (loaded === undefined ? opened !== undefined : loaded?.session.trace.traceId !== sessionId) toEnd();
+      }
     };
     window.addEventListener("message", onMessage);
     post({ type: "ready" });

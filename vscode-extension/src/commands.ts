@@ -3,11 +3,9 @@ import type { ChatView } from "./chat/view";
 import type { SurroundingModel } from "./chat/editor_state";
 import type { ActiveEditor } from "./composer/active";
 import type { ContextCommands } from "./context/commands";
-import { openTrace } from "./dag/browser";
-import type { GraphPanel } from "./dag/panel";
+import { type GraphPanel, openTrace } from "./dag/panel";
 import type { Daemon } from "./daemon/daemon";
-import { expand, setting } from "./daemon/environment";
-import { chooseFolder } from "./daemon/folder";
+import { chooseFolder, expand, setting } from "./daemon/environment";
 import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
@@ -15,27 +13,26 @@ import { proposedBy } from "./diff/uris";
 import { menuCommands } from "./editor/menus";
 import { buildPlan, chooseAgent, handOver, newSessionWith, replan } from "./explore/agents";
 import type { Explorations } from "./explore/explorations";
-import { branchActions } from "./explore/menu";
 import type { Records } from "./explore/record";
 import { requestTitle } from "./explore/format";
 import type { GoalCommands } from "./goals/commands";
 import type { GoalsView } from "./goals/view";
-import type { Place } from "./goals/move_targets";
-import { nameOf } from "./goals/format";
-import { restore, step } from "./history/commands";
-import { reviewSince } from "./history/review";
+import type { Place } from "./goals/tree";
+import { nameOf } from "./goals/model";
+import { restore, reviewSince, step } from "./history/commands";
 import type { FileHistory } from "./history/model";
 import type { ModelCommands } from "./models/commands";
 import type { ProviderKeys } from "./models/keys";
 import type { PermissionCommands } from "./permission/commands";
-import { isQuestion } from "./permission/question_answers";
-import type { Answer } from "./permission/grants";
+import { type Answer, isQuestion } from "./permission/answers";
 import { showServers } from "./mcp/servers";
 import { showJobs } from "./permission/jobs";
 import type { PermissionRequest } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
 import type { SessionPicker } from "./session/picker";
 import type { Attention } from "./status/attention";
+import { placeOf } from "./goals/branches";
+import { childSession } from "./explore/view";
 import { t } from "./l10n";
 
 /** The parts of the extension. Those that need several others take them from here. */
@@ -329,4 +326,24 @@ async function choosePython(parts: Parts): Promise<void> {
   await configuration.update(purpose.name, file.fsPath, vscode.ConfigurationTarget.Global);
   if (purpose.name === "basePython") await install(parts);
   else await parts.daemon.reconnect();
+}
+
+function branchActions({ sessions, explorations, records, chat }: Pick<Parts, "sessions" | "explorations" | "records" | "chat">): Record<string, (element: unknown) => unknown> {
+  const on = (action: (sessionId: string, branchId: string) => unknown) => (element: unknown) => {
+    const place = typeof element === "string" ? placeOf(element) : undefined;
+    const { sessionId } = sessions;
+    return sessionId && place && "branch" in place ? action(sessionId, place.branch) : undefined;
+  };
+  return {
+    showBranchChanges: on((sessionId, id) => explorations.open(sessionId, id)),
+    useBranch: on((sessionId, id) => {
+      const branch = sessions.state?.branches[id];
+      return branch && explorations.use(sessionId, branch.exploreStartId, [id]);
+    }),
+    openBranch: on(async (sessionId, id) => {
+      await records.open(childSession(sessionId, id));
+      await chat.reveal();
+    }),
+    removeBranch: on((sessionId, id) => explorations.remove(sessionId, id)),
+  };
 }

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { add } from "../src/chat/batch";
 import { target } from "../src/chat/links";
-import { ago } from "../src/chat/time";
+import { ago } from "../src/amounts";
 import { argumentsOf } from "../src/session/tools";
-import type { Update } from "../src/session/state";
+import { addUpdate, type Update } from "../src/session/state";
 import { event } from "./fakes/protocol";
 
 const file = (path: string, line?: number, column?: number): object => ({ kind: "file", path, line, column });
@@ -33,7 +32,7 @@ test("deltas of the same part join, others keep their order", () => {
   });
   const updates: Update[] = [];
   const ended = event(1, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" });
-  for (const update of [delta(0, "a"), delta(0, "b"), delta(1, "c"), ended, delta(1, "d")]) add(updates, update);
+  for (const update of [delta(0, "a"), delta(0, "b"), delta(1, "c"), ended, delta(1, "d")]) addUpdate(updates, update);
   assert.deepEqual(updates.map((one) => ("delta" in one ? one.delta.text : "event" in one ? one.event.event : "meter")), ["ab", "c", "turn_ended", "d"]);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Diagnostic } from "vscode";
 import { chosen, ofTypeScript, toLsp } from "../src/diagnostics/convert";
-import { hashOf } from "../src/diagnostics/documents";
+import { hashOf } from "../src/diagnostics/watcher";
 
 function shown(over: Partial<Diagnostic> = {}): Diagnostic {
   const range = { start: { line: 1, character: 2 }, end: { line: 1, character: 5 } };

@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { agentRow } from "../src/explore/agent_rows";
-import { asksFor, childSession } from "../src/explore/children";
-import { Glimpses } from "../src/explore/subagent_activity";
+import { Glimpses } from "../src/explore/explorations";
 import { duration } from "../src/amounts";
 import { board, UNKNOWN } from "../src/explore/score";
-import { sideAddress, sideOf, sideTitle } from "../src/explore/uris";
-import { explorationOf, explorationView, requestsOf, subagentOf } from "../src/explore/view";
-import { agentSpent, askerName, lastLine, requestTitle } from "../src/explore/format";
+import { sideAddress, sideOf, sideTitle } from "../src/explore/contents";
+import { asksFor, childSession, explorationOf, explorationView, requestsOf, subagentOf } from "../src/explore/view";
+import { agentRow, agentSpent, askerName, lastLine, requestTitle } from "../src/explore/format";
 import { title } from "../src/diff/uris";
 import { below, branchRow, branchTooltip, placeOf } from "../src/goals/branches";
 import { row } from "../src/goals/model";

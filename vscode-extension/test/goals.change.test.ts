@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { drop, step } from "../src/goals/move_targets";
-import { goalNumbers } from "../src/session/numbers";
+import { drop, goalNumbers, step } from "../src/goals/tree";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
 import type { Goal, GoalTree } from "../src/protocol.gen";
 import { event, goal, loaded, message, NO_STATS, text } from "./fakes/protocol";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rows, stats, tooltip } from "../src/goals/model";
-import { changedGoals, matchingGoals, nowWords, progress, shownGoals } from "../src/goals/visible_goals";
-import { chain, goalNumbers } from "../src/session/numbers";
+import { chain, changedGoals, goalNumbers, matchingGoals, nowWords, progress, shownGoals } from "../src/goals/tree";
 import { goal, NO_STATS } from "./fakes/protocol";
 
 const tree = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { turnChanges } from "../src/history/turn";
+import { turnChanges } from "../src/history/format";
 import type { HistoryChange } from "../src/protocol.gen";
 import type { Item } from "../src/session/state";
 import { message, text } from "./fakes/protocol";

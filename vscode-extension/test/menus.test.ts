@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { failedTest } from "../src/editor/prompts";
+import { failedTest } from "../src/editor/menus";
 
 const FAILED = { name: "test_total", path: "tests/test_a.py", line: 7, message: "AssertionError: 1 != 2" };
 

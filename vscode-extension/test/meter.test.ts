@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changed, choices, complaint } from "../src/meter/budget";
-import { budgets, cacheShare, details, isBudget, line, merged, spentWords, warningWords } from "../src/meter/model";
+import { budgets, cacheShare, changed, choices, complaint, details, isBudget, line, merged, spentWords, warningWords } from "../src/meter/model";
 import type { GoalMeter, GoalTree } from "../src/protocol.gen";
 import { goal, meter, NO_BUDGET, request } from "./fakes/protocol";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changed, draftsOf, grantsOf, isBroad, isDefinition, type GrantDraft } from "../src/permission/grants";
+import { changed, draftsOf, grantsOf, isBroad, isDefinition, type GrantDraft } from "../src/permission/answers";
 import { forgottenLine, grantRow, headline, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, scopesFor, shortPath, verb, whose, type ReasonLine } from "../src/permission/format";
 import { visibleLine } from "../src/chat/webview/visible";
 import type { Mode, RuleSource } from "../src/protocol.gen";

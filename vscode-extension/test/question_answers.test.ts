@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyAnswers, isAnswered, isQuestion, withOption, withWords } from "../src/permission/question_answers";
+import { emptyAnswers, isAnswered, isQuestion, withOption, withWords } from "../src/permission/answers";
 import type { Question } from "../src/protocol.gen";
 import { request } from "./fakes/protocol";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { chosen } from "../src/daemon/settings";
+import { chosen } from "../src/daemon/environment";
 import { SETTINGS } from "../src/daemon/settings.gen";
 
 interface Section {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { DaemonState } from "../src/daemon/daemon";
 import { Problem } from "../src/daemon/problems";
 import { fromLoad } from "../src/session/state";
-import { statusWords } from "../src/status/format";
+import { statusWords } from "../src/status/item";
 import { loaded, request, session } from "./fakes/protocol";
 
 const connected = (demo = false): DaemonState => ({

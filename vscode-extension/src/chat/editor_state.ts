@@ -7,8 +7,8 @@ import type { DaemonStatus, Mode, SessionInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Attention } from "../status/attention";
 import type { Surrounding } from "./messages";
-import { ago } from "./time";
-import { USUAL_AGENT } from "../explore/agent_rows";
+import { ago } from "../amounts";
+import { USUAL_AGENT } from "../explore/format";
 import { t } from "../l10n";
 
 const RECENT = 6;

@@ -1,8 +1,8 @@
 /** Messages between the extension host and the webview. */
 import type { ActionId } from "../daemon/problems";
 import type { Choice } from "../diff/choice";
-import type { Answer } from "../permission/grants";
-import type { Explored } from "../explore/outcomes";
+import type { Answer } from "../permission/answers";
+import type { Explored } from "../explore/view";
 import type { Places } from "../permission/format";
 import type { HistoryChange, Mode, QuestionAnswer, SessionMessagesResult } from "../protocol.gen";
 import type { Attachment, Outgoing } from "../session/controller";
@@ -82,7 +82,7 @@ export const OTHER_COMMANDS = [
 ] as const;
 export type PageCommand = (typeof ASKING_COMMANDS | typeof OTHER_COMMANDS)[number];
 
-/** What the page shows. */
+/** The state on display in the page. */
 export interface Shown {
   surrounding: Surrounding;
   session: SessionState | null;

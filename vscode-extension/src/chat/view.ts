@@ -4,13 +4,11 @@ import { ComposerHost } from "../composer/composer";
 import { placeOf } from "../composer/context";
 import { lastPrompt, OPEN_FILE } from "../composer/text";
 import { ACTIONS, asProblem } from "../daemon/problems";
-import { restore, revertOrKeep, step } from "../history/commands";
-import { reviewSince } from "../history/review";
-import type { Answer } from "../permission/grants";
+import { restore, revertOrKeep, reviewSince, step } from "../history/commands";
+import type { Answer } from "../permission/answers";
 import type { PermissionRequest } from "../protocol.gen";
 import type { Attachment } from "../session/controller";
-import type { Update } from "../session/state";
-import { add } from "./batch";
+import { addUpdate, type Update } from "../session/state";
 import { page } from "./html";
 import { ASKING_COMMANDS, OTHER_COMMANDS, type FromWebview, type PageCommand, type Shown, type ToWebview } from "./messages";
 import { insertAtCursor, openFile, openInTerminal, openLink } from "./open";
@@ -378,7 +376,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   private enqueue(update: Update): void {
-    add(this.waiting, update);
+    addUpdate(this.waiting, update);
     // Post the first text after a pause at once and batch only what follows quickly.
     this.timer ??= setTimeout(() => this.flush(), Math.max(0, this.flushedAt + FRAME_MS - performance.now()));
   }

@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import { workspaceFolder } from "../daemon/environment";
 import type { Daemon } from "../daemon/daemon";
-import { goalNumbers } from "../session/numbers";
+import { goalNumbers } from "../goals/tree";
 import type { SessionController } from "../session/controller";
 import { LEFT_OUT, nameOf, spanOf } from "./context";
 import { fitOf, foldersOf, ranked, type Completion, type CONTEXTS } from "./text";

@@ -1,9 +1,9 @@
 import * as vscode from "vscode";
 import { short } from "../amounts";
 import type { Parts } from "../commands";
-import { changed, choices, complaint } from "../meter/budget";
+import { changed, choices, complaint } from "../meter/model";
 import type { CompactResult } from "../protocol.gen";
-import { NO_GOALS } from "../session/numbers";
+import { NO_GOALS } from "../goals/tree";
 import { contextDocument } from "./document";
 import { t } from "../l10n";
 

@@ -3,7 +3,7 @@ import { columns } from "../../../daemon/api/page/format.js";
 import { percent, short, tokensWord } from "../amounts";
 import { oneLine, shortened } from "../explore/format";
 import type { ContextMessage, ContextPart, ContextResult, GoalTree, Part } from "../protocol.gen";
-import { goalNumbers, goalOf } from "../session/numbers";
+import { goalNumbers, goalOf } from "../goals/tree";
 import { t } from "../l10n";
 
 const LAYERS: Record<ContextPart["layer"], string> = {

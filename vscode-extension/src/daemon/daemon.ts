@@ -1,9 +1,8 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { DaemonStatus, InitializationOptions, SessionDelta, SessionMeter, SessionsActivity, SessionUpdate } from "../protocol.gen";
-import { backoff, MAX_ATTEMPTS } from "./backoff";
 import { Connection, type Answering, type Method, type ModelsOfEditor, type Params, type Result } from "./connection";
-import { launch, stopByForce, wasStopped, type Endpoint } from "./launch";
+import { backoff, launch, MAX_ATTEMPTS, stopByForce, wasStopped, type Endpoint } from "./launch";
 import { asProblem, Problem } from "./problems";
 import { t } from "../l10n";
 

@@ -3,17 +3,13 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import { language } from "../language";
 import type { Places } from "../permission/format";
-import { workspaceFolder } from "./folder";
 import type { InitializationOptions, Mode } from "../protocol.gen";
 import { PROTOCOL_VERSION } from "../protocol.gen";
 import type { Installation } from "./install";
 import { Problem } from "./problems";
 import { providerEnvironment } from "./process";
-import { SETTINGS } from "./settings.gen";
-import { chosen, UNSET } from "./settings";
+import { SETTINGS, SWITCHES } from "./settings.gen";
 import { t } from "../l10n";
-
-export { workspaceFolder };
 
 /** Return the folders that are cut from file names on display. */
 export function places(): Places {
@@ -78,4 +74,68 @@ export function initializationOptions(variables: Readonly<Record<string, string>
     settings: daemonSettings(),
     env: { ...providerEnvironment(process.env), ...variables },
   };
+}
+
+/** The value of a setting that leaves the choice to config.json. */
+const UNSET = "default";
+
+/** Return the settings that have a value, by the daemon's names. Unset ones are left to config.json. */
+export function chosen(get: (name: string) => unknown): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const [name, key] of Object.entries(SETTINGS)) {
+    const value = get(name);
+    const given = typeof value === "string" ? value.trim() : value;
+    if (!isSet(given)) continue;
+    values[key] = SWITCHES.has(key) ? given === "on" : given;
+  }
+  return values;
+}
+
+function isSet(value: unknown): boolean {
+  if (value === undefined || value === null || value === "" || value === UNSET) return false;
+  return typeof value !== "object" || Object.keys(value).length > 0;
+}
+
+/** Workspace storage key for the URI of the folder that the user chose. */
+const CHOSEN = "goalwright.folder";
+
+let memory: vscode.Memento | undefined;
+
+/** Set the storage for the choice. */
+export function rememberFolderIn(memento: vscode.Memento): void {
+  memory = memento;
+}
+
+/** Return the folders of this window that are on disk. */
+export function diskFolders(): readonly vscode.WorkspaceFolder[] {
+  return (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === "file");
+}
+
+/** Return the folder that Goalwright works in: the chosen one, or else the first. */
+export function workspaceFolder(): vscode.WorkspaceFolder | undefined {
+  const folders = diskFolders();
+  const chosen = memory?.get<string>(CHOSEN);
+  return folders.find((folder) => folder.uri.toString() === chosen) ?? folders[0];
+}
+
+/** Let the user choose the folder to work in. True when it changed. */
+export async function chooseFolder(): Promise<boolean> {
+  const current = workspaceFolder();
+  const picks = diskFolders().map((folder) => ({
+    label: folder.name,
+    description: folder === current ? t("{0} (now)", folder.uri.fsPath) : folder.uri.fsPath,
+    folder,
+  }));
+  if (picks.length === 0) {
+    await vscode.commands.executeCommand("workbench.action.files.openFolder");
+    return false;
+  }
+  const pick = await vscode.window.showQuickPick(picks, {
+    title: t("Choose Folder"),
+    placeHolder: t("Goalwright works in one folder. Access to the others needs your permission."),
+    matchOnDescription: true,
+  });
+  if (!pick || pick.folder === current) return false;
+  await memory?.update(CHOSEN, pick.folder.uri.toString());
+  return true;
 }

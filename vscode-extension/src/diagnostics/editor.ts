@@ -1,9 +1,7 @@
 import * as vscode from "vscode";
 import type { EditorDiagnosticsParams, EditorDiagnosticsResult, EditorFileDiagnostics } from "../protocol.gen";
 import { chosen, ofTypeScript, toLsp } from "./convert";
-import type { Pulled } from "./documents";
-import { realClock } from "./waiting";
-import { ProblemWatcher, type Editor, type FileAnswer } from "./watcher";
+import { type Editor, type FileAnswer, ProblemWatcher, type Pulled, realClock } from "./watcher";
 import { t } from "../l10n";
 
 /** The command with which VS Code's TypeScript extension passes a request to its server. The server answers in order. */

@@ -1,7 +1,6 @@
 import type { EditorDiagnosticsParams, EditorFile, Freshness } from "../protocol.gen";
-import { hashOf, hear, known, same, settledAt, type Pulled, type TextState, type Waits } from "./documents";
 import { Languages } from "./languages";
-import { Waiting, type Clock } from "./waiting";
+import { createHash } from "node:crypto";
 
 /** The part of an editor that concerns problems. `T` is the editor's type of diagnostic. URIs are strings. */
 export interface Editor<T> {
@@ -315,4 +314,131 @@ function forgetOldest(map: Map<string, unknown>, most: number): void {
     if (map.size <= most) return;
     map.delete(key);
   }
+}
+
+/** A clock, replaceable in tests. */
+export interface Clock {
+  /** Return the time in ms; only differences count. */
+  now(): number;
+  /** Call back once after `ms`; returns a function that cancels this. */
+  after(ms: number, call: () => void): () => void;
+}
+
+export const realClock: Clock = {
+  now: () => performance.now(),
+  after: (ms, call) => {
+    const timer = setTimeout(call, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Wait for events without polling: a condition is checked again after each event, or when it is due. */
+export class Waiting {
+  private readonly waiters = new Set<() => void>();
+  private ended = false;
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Check all conditions after an event. */
+  happened(): void {
+    for (const look of [...this.waiters]) look();
+  }
+
+  /** End all waits, now and later. */
+  end(): void {
+    this.ended = true;
+    this.happened();
+  }
+
+  /**
+   * Wait until `due`, at most until `deadline()`. Both are clock times in ms and are read again after each event; `due`
+   * is undefined while unknown. Returns whether `due` was reached.
+   */
+  until(due: () => number | undefined, deadline: () => number): Promise<boolean> {
+    return new Promise((resolve) => {
+      let callOff = (): void => undefined;
+      const look = (): void => {
+        callOff();
+        const now = this.clock.now();
+        const at = due();
+        const last = deadline();
+        const reached = at !== undefined && at <= now;
+        if (reached || this.ended || now >= last) {
+          this.waiters.delete(look);
+          resolve(reached);
+          return;
+        }
+        callOff = this.clock.after(Math.min(at ?? last, last) - now, look);
+      };
+      this.waiters.add(look);
+      look();
+    });
+  }
+}
+
+/** An extension's answer to a request for a document's problems. */
+export interface Pulled<T> {
+  items: readonly T[];
+  /** Return true if a shown problem has the same source, so that `items` replace it. */
+  replaces: (shown: T) => boolean;
+}
+
+/** VS Code collects diagnostics events for this long (ms), so an event may describe the state before a change. */
+const COLLECTED_MS = 50;
+/** Timers count whole milliseconds. */
+const EARLY_MS = COLLECTED_MS - 2;
+
+/** One version of an open document, and the diagnostics reported since. */
+interface TextState<T> {
+  readonly language: string;
+  /** Number of this version in the common sequence, and its time in ms. */
+  readonly generation: number;
+  readonly at: number;
+  /** True when the previous version was still unanswered, so that new diagnostics may describe that one. */
+  readonly doubtful: boolean;
+  /** Diagnostics shown when this version came. */
+  readonly shown: readonly T[];
+  /** The last diagnostics event for the document; `early`: it may describe an older version. */
+  heard?: { at: number; early: boolean; shown: readonly T[] };
+  pulled?: Pulled<T> & { at: number };
+  /** True when an extension can be asked about the document. */
+  askable?: boolean;
+  hash?: string;
+}
+
+interface Waits {
+  /** Time in ms without events after which an answer is final. */
+  settle: number;
+  /** Time in ms without events if the answer may describe an older version. */
+  doubtful: number;
+}
+
+/** Record a diagnostics event for a document. */
+function hear<T>(state: TextState<T>, now: number, shown: readonly T[]): void {
+  const early = now - state.at < EARLY_MS && same(shown, state.shown);
+  state.heard = { at: now, early, shown };
+}
+
+/** Return the time (ms) at which the diagnostics for this version are final; undefined without any. */
+function settledAt<T>(state: TextState<T>, waits: Waits): number | undefined {
+  const { heard, pulled } = state;
+  // A requested answer surely describes this version, but other extensions may still report.
+  if (pulled) return Math.max(pulled.at, state.at + waits.settle, (heard?.at ?? 0) + waits.settle);
+  if (!heard) return undefined;
+  return heard.at + (heard.early || state.doubtful ? waits.doubtful : waits.settle);
+}
+
+/** Return the problems of a document: the requested ones, and those of other sources. */
+export function known<T>(pulled: Pulled<T> | undefined, shown: readonly T[]): readonly T[] {
+  return pulled ? [...pulled.items, ...shown.filter((item) => !pulled.replaces(item))] : shown;
+}
+
+/** Return true if both have identical objects, so that nobody has set them again. */
+export function same(one: readonly unknown[], other: readonly unknown[]): boolean {
+  return one.length === other.length && one.every((item, index) => item === other[index]);
+}
+
+/** Hash a text like the daemon does: see `EditorFile.textHash`. */
+export function hashOf(text: string): string {
+  return createHash("sha256").update(text.replace(/^\uFEFF/, "").replace(/\r\n?/g, "\n"), "utf8").digest("hex");
 }

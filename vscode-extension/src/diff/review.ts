@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
-import type { Answer } from "../permission/grants";
+import type { Answer } from "../permission/answers";
 import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { part, undecided, type Decided } from "../editor/lenses";

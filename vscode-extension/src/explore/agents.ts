@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import type { Parts } from "../commands";
 import type { AgentInfo } from "../protocol.gen";
-import { agentRow, USUAL_AGENT } from "./agent_rows";
+import { agentRow, USUAL_AGENT } from "./format";
 import { t } from "../l10n";
 
 type AgentParts = Pick<Parts, "daemon" | "sessions" | "chat">;

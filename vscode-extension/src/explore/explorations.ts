@@ -1,14 +1,13 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
-import type { BranchMeta, FileDiff } from "../protocol.gen";
+import type { BranchMeta, FileDiff, SessionUpdate } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { childSession } from "./children";
 import { BranchContents } from "./contents";
-import { Glimpses } from "./subagent_activity";
 import type { Records } from "./record";
-import { NOTHING_EXPLORED, outcomeKey, type Explored, type Outcome } from "./outcomes";
-import { brief, branchLabel } from "./format";
+import { childSession, type Explored, type Glimpse, NOTHING_EXPLORED, type Outcome, outcomeKey } from "./view";
+import { branchLabel, brief, lastLine } from "./format";
+import type { SessionState } from "../session/state";
 import { t } from "../l10n";
 
 /** The user's actions on branches: view, apply, leave the choice to the model, remove. The daemon carries them out. */
@@ -106,5 +105,50 @@ export class Explorations implements vscode.Disposable {
   private show(change: Partial<Explored>): void {
     this.shown = { ...this.shown, ...change };
     this.changed.fire();
+  }
+}
+
+/** Follow running sub-agents: the log of their parent contains only their start and end. */
+export class Glimpses {
+  private readonly seen = new Map<string, Glimpse>();
+
+  /** `changed` is called when a glimpse changes. */
+  constructor(
+    private readonly daemon: Pick<Daemon, "request">,
+    private readonly changed: (live: Readonly<Record<string, Glimpse>>) => void,
+  ) {}
+
+  /** Follow the running sub-agents of these sessions, and drop all others. */
+  follow(states: readonly (SessionState | undefined)[]): void {
+    const wanted = new Set<string>();
+    for (const state of states) {
+      for (const agent of Object.values(state?.subagents ?? {})) {
+        if (state && agent.status === "running") wanted.add(childSession(state.session.trace.traceId, agent.id));
+      }
+    }
+    for (const sessionId of this.seen.keys()) if (!wanted.has(sessionId)) this.seen.delete(sessionId);
+    for (const sessionId of wanted) if (!this.seen.has(sessionId)) void this.begin(sessionId);
+  }
+
+  /** Handle an event of any session. */
+  receive({ sessionId, event }: SessionUpdate): void {
+    const known = this.seen.get(sessionId);
+    if (!known || event.event !== "message_added") return;
+    this.set(sessionId, { line: lastLine(event.message) || known.line, messages: known.messages + 1 });
+  }
+
+  private async begin(sessionId: string): Promise<void> {
+    this.seen.set(sessionId, { line: "", messages: 0 });
+    try {
+      const { messages, session } = await this.daemon.request("goalwright/session/load", { sessionId, messages: 1 });
+      if (this.seen.has(sessionId)) this.set(sessionId, { line: lastLine(messages.at(-1) ?? null), messages: session.trace.messageCount });
+    } catch {
+      // The sub-agent has ended already; its card shows the result.
+    }
+  }
+
+  private set(sessionId: string, glimpse: Glimpse): void {
+    this.seen.set(sessionId, glimpse);
+    this.changed(Object.fromEntries(this.seen));
   }
 }

@@ -1,6 +1,6 @@
-/** Texts for branches and sub-agents. Pure. */
+/** Texts for branches, sub-agents and agents. Pure. */
 import { messagesWord, money, tokensWord } from "../amounts";
-import type { BranchMeta, GoalStats, Message, PermissionRequest, SubagentMeta } from "../protocol.gen";
+import type { AgentInfo, BranchMeta, GoalStats, Message, PermissionRequest, SubagentMeta } from "../protocol.gen";
 import { argumentsOf, mainArgument } from "../session/tools";
 import { t } from "../l10n";
 
@@ -91,4 +91,14 @@ export function oneLine(text: string): string {
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The default agent of sessions. */
+export const USUAL_AGENT = "build";
+
+const WHOSE: Readonly<Record<AgentInfo["source"], string>> = { shipped: "", user: t("yours"), workspace: t("from this folder") };
+
+export function agentRow({ name, description, source, model }: AgentInfo): { label: string; description: string; detail: string } {
+  const whose = Object.hasOwn(WHOSE, source) ? WHOSE[source] : source;
+  return { label: name, description: [whose, model ?? ""].filter(Boolean).join(" · "), detail: oneLine(description) };
 }

@@ -1,8 +1,7 @@
-/** The state of an exploration's card. Pure. */
-import type { BranchMeta, Goal, PermissionRequest, SubagentMeta, ToolCallPart } from "../protocol.gen";
+/** Branches and sub-agents of a session, and the state of an exploration's card. Pure. */
+import type { BranchMeta, FileDiff, Goal, PermissionRequest, SubagentMeta, ToolCallPart } from "../protocol.gen";
 import { argumentsOf } from "../session/tools";
-import type { SessionState } from "../session/state";
-import { asksFor, branchesOf } from "./children";
+import type { Branches, SessionState } from "../session/state";
 import { branchState, oneLine, type BranchState } from "./format";
 
 export interface BranchView {
@@ -91,4 +90,51 @@ function startOf(state: SessionState, call: ToolCallPart): string | undefined {
 /** Return true if `selected` (`A`, or `A:src/a.py, B:docs`) includes something of a branch. */
 function takes(selected: string | null, id: string): boolean {
   return selected?.split(/[\s,]+/).some((part) => part === id || part.startsWith(`${id}:`)) ?? false;
+}
+
+/** The result of a choice. `busy`: the daemon is still applying it. */
+export interface Outcome {
+  state: "busy" | "applied" | "refused";
+  /** The chosen part: `A`, or `A:src/a.py`. */
+  choice: string;
+  title: string;
+  detail: string;
+}
+
+/** The current activity of a running sub-agent. */
+export interface Glimpse {
+  line: string;
+  messages: number;
+}
+
+export interface Explored {
+  /** Glimpses of running sub-agents by session. */
+  live: Readonly<Record<string, Glimpse>>;
+  /** Files that a branch changed, by its session; undefined until requested. */
+  files: Readonly<Record<string, readonly FileDiff[]>>;
+  /** Errors from listing the files of branches, by session. */
+  problems: Readonly<Record<string, string>>;
+  /** Results by session and exploration, see `outcomeKey`. */
+  outcomes: Readonly<Record<string, Outcome>>;
+}
+
+export const NOTHING_EXPLORED: Explored = { live: {}, files: {}, problems: {}, outcomes: {} };
+
+export function outcomeKey(sessionId: string, exploreStartId: string): string {
+  return `${sessionId} ${exploreStartId}`;
+}
+
+/** Return the branches of one exploration. */
+export function branchesOf(branches: Branches, exploreStartId: string): BranchMeta[] {
+  return Object.values(branches).filter((branch) => branch.exploreStartId === exploreStartId);
+}
+
+/** Return the session id of a branch or sub-agent (`daemon/model/branches.py: child_id`). */
+export function childSession(sessionId: string, id: string): string {
+  return sessionId.includes(":") ? `${sessionId}.${id}` : `${sessionId}:${id}`;
+}
+
+/** Return true if a request of branch `asking` (`A.s1`) comes from the branch or from a session below it. */
+export function asksFor(asking: string | null, branchId: string): boolean {
+  return asking !== null && (asking === branchId || asking.startsWith(`${branchId}.`));
 }

@@ -1,10 +1,10 @@
 /** Branches in the goal tree: their rows and texts. Pure. */
 import { bareLine } from "../chat/webview/visible";
-import { branchesOf } from "../explore/children";
+import { branchesOf } from "../explore/view";
 import { board } from "../explore/score";
 import { branchLabel, branchState, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../explore/format";
 import type { BranchMeta, Goal, GoalTree } from "../protocol.gen";
-import { childrenOf } from "../session/numbers";
+import { childrenOf } from "./tree";
 import type { Branches } from "../session/state";
 import type { GoalRow } from "./model";
 import { t } from "../l10n";

@@ -2,10 +2,8 @@ import * as vscode from "vscode";
 import type { Parts } from "../commands";
 import { fileLines, headline } from "../history/format";
 import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
-import { goalOf, NO_GOALS } from "../session/numbers";
-import { changedGoals } from "./visible_goals";
-import { nameOf } from "./format";
-import { step, type Place } from "./move_targets";
+import { changedGoals, goalOf, NO_GOALS, type Place, step } from "./tree";
+import { nameOf } from "./model";
 import { plural, t } from "../l10n";
 
 const SHOWN_MS = 4_000;

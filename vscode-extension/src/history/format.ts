@@ -1,6 +1,7 @@
-/** Texts about undo, redo and restore. Pure. */
+/** Texts about undo, redo and restore, and the changes of the last turn. Pure. */
 import { filesWord } from "../amounts";
-import type { FilesRestored, HistoryChange, HistoryOutcome } from "../protocol.gen";
+import type { FilesRestored, HistoryChange, HistoryFile, HistoryOutcome } from "../protocol.gen";
+import type { Item } from "../session/state";
 import { plural, t } from "../l10n";
 
 interface Counted {
@@ -105,4 +106,29 @@ export function named(message: string, paths: readonly string[]): { path: string
   if (!best) return undefined;
   const line = /^:(\d+)/.exec(message.slice(best.at + best.path.length))?.[1];
   return { path: best.path, line: line === undefined ? undefined : Number(line) };
+}
+
+export interface TurnChanges {
+  /** The message that started the turn. */
+  messageId: string;
+  /** Each file once, with the sum of its changed lines. */
+  files: readonly Pick<HistoryFile, "path" | "added" | "removed">[];
+}
+
+/** Return the changes of the last turn; undefined when it changed nothing or everything is undone. */
+export function turnChanges(items: readonly Item[], changes: Readonly<Record<string, HistoryChange>>): TurnChanges | undefined {
+  const files = new Map<string, { path: string; added: number; removed: number }>();
+  for (const item of items.toReversed()) {
+    if (item.kind !== "message") continue;
+    const { message } = item;
+    if (message.role === "user" && !message.content.some((part) => part.type === "compaction")) {
+      return files.size > 0 ? { messageId: message.messageId, files: [...files.values()] } : undefined;
+    }
+    const applied = message.content.map((part) => (part.type === "tool_call" ? changes[part.id] : undefined)).filter((change) => change?.state === "applied");
+    for (const { path, added, removed } of applied.flatMap((change) => change?.files ?? [])) {
+      const known = files.get(path);
+      files.set(path, { path, added: added + (known?.added ?? 0), removed: removed + (known?.removed ?? 0) });
+    }
+  }
+  return undefined;
 }

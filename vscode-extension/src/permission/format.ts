@@ -1,6 +1,6 @@
 /** Texts for permissions: rules, modes, scopes, lists. Pure. */
 import type { JobInfo, Mode, PermissionRequest, Reason, Rule, RuleSource, Scope, StoredGrant, Trust } from "../protocol.gen";
-import { ago } from "../chat/time";
+import { ago } from "../amounts";
 import { visibleLine } from "../chat/webview/visible";
 import { t } from "../l10n";
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import { asProblem, connectionLost } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
-import type { Answer } from "../permission/grants";
+import type { Answer } from "../permission/answers";
 import {
   ErrorCode,
   type FileAnswer,

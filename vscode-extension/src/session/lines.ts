@@ -1,8 +1,7 @@
 /** Lines of the transcript, in which the messages of a compaction form one line. Pure. */
 import { short } from "../amounts";
 import type { CompactionPart, Message, Part, ToolCallPart } from "../protocol.gen";
-import { stopNotice } from "./stop_notice";
-import type { Item, SessionState } from "./state";
+import { type Item, type SessionState, stopNotice } from "./state";
 import { argumentsOf } from "./tools";
 import { plural, t } from "../l10n";
 

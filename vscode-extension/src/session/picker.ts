@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { ago } from "../chat/time";
+import { ago } from "../amounts";
 import type { Parts } from "../commands";
 import type { SessionHit, SessionInfo } from "../protocol.gen";
 import { LAST_SESSION } from "./controller";

@@ -1,6 +1,6 @@
 /** The plan in the transcript: changes by plan calls, and steps in answers to the planner. Pure. */
 import type { GoalTree, Message, Part, SessionInfo, ToolResultPart } from "../protocol.gen";
-import { goalNumbers, goalOf } from "./numbers";
+import { goalNumbers, goalOf } from "../goals/tree";
 import type { Item } from "./state";
 import { t } from "../l10n";
 

@@ -7,6 +7,7 @@ import type {
   Budget,
   Delta,
   Event,
+  FinishPart,
   GoalTree,
   Message,
   Meter,
@@ -17,19 +18,20 @@ import type {
   SessionInfo,
   SessionLoadResult,
   SessionMessagesResult,
+  StopReason,
   SubagentMeta,
-  TranscriptNotice,
   ToolResultPart,
+  TranscriptNotice,
   ViewUpdate,
 } from "../protocol.gen";
 import { camelKeys } from "../../../daemon/api/page/keys.js";
 import { applyEvent as applyToView, AWAITED, MADE } from "../../../daemon/api/page/session.js";
 import type { SessionView } from "../../../daemon/api/page/shapes";
-import { goalLine } from "../goals/format";
+import { goalLine } from "../goals/model";
 import { restoredLine } from "../history/format";
 import { forgottenLine, rememberedLine } from "../permission/format";
 import { isBudget, merged } from "../meter/model";
-import { finishOf, stopNotice } from "./stop_notice";
+import { t } from "../l10n";
 
 export type Level = "info" | "warning" | "error";
 
@@ -442,4 +444,46 @@ function lastFinish(items: readonly Item[]): string | undefined {
     if (item.kind === "message" && item.message.role === "user") return undefined;
   }
   return undefined;
+}
+
+/** Append an update to `updates`. Consecutive deltas of the same part are joined, and so are consecutive meter updates. */
+export function addUpdate(updates: Update[], update: Update): void {
+  const last = updates.at(-1);
+  if (last && "delta" in last && "delta" in update) {
+    const [a, b] = [last.delta, update.delta];
+    if (a.kind === b.kind && a.messageId === b.messageId && a.index === b.index && a.toolCallId === b.toolCallId) {
+      updates[updates.length - 1] = { delta: { ...b, name: b.name ?? a.name, text: a.text + b.text } };
+      return;
+    }
+  }
+  if (last && "meter" in last && "meter" in update) {
+    updates[updates.length - 1] = { meter: merged(last.meter, update.meter) };
+    return;
+  }
+  updates.push(update);
+}
+
+function finishOf(message: Message): FinishPart | undefined {
+  return message.content.find((part) => part.type === "finish");
+}
+
+/** Return a notice about the end of a turn; undefined for ordinary ends. */
+export function stopNotice(
+  reason: StopReason,
+  detail: string,
+): { level: "info" | "warning" | "error"; text: string } | undefined {
+  switch (reason) {
+    case "end_turn":
+    case "tool_use":
+      return undefined;
+    case "canceled":
+      // The daemon's text says the same in more words.
+      return { level: "info", text: detail.startsWith("Canceled") ? t("Stopped.") : detail || t("Stopped.") };
+    case "permission_denied":
+      return { level: "info", text: detail || t("Stopped: you rejected the request.") };
+    case "max_tokens":
+      return { level: "warning", text: detail || t("The answer was cut off at the model's output limit.") };
+    case "error":
+      return { level: "error", text: detail || t("The turn ended with an error. The log has more.") };
+  }
 }

@@ -1,9 +1,12 @@
 import * as vscode from "vscode";
-import type { Daemon } from "../daemon/daemon";
-import { diskFolders, workspaceFolder } from "../daemon/folder";
+import type { Daemon, DaemonState } from "../daemon/daemon";
+import { diskFolders, workspaceFolder } from "../daemon/environment";
 import type { SessionController } from "../session/controller";
 import type { Attention } from "./attention";
-import { IDLE, statusWords } from "./format";
+import { requestTitle } from "../explore/format";
+import { modeWords } from "../permission/format";
+import type { ActiveSession, DaemonStatus } from "../protocol.gen";
+import type { SessionState } from "../session/state";
 import { t } from "../l10n";
 
 /** The status bar item; a click opens the chat. */
@@ -47,4 +50,88 @@ export class StatusItem implements vscode.Disposable {
     this.item.accessibilityInformation = { label: words.mode ? t("Goalwright: {0}, mode {1}", words.state, words.mode) : t("Goalwright: {0}", words.state) };
     this.item.backgroundColor = words.alarm ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
   }
+}
+
+export interface StatusWords {
+  icon: string;
+  state: string;
+  tooltip: string;
+  /** True for a colored background. */
+  alarm: boolean;
+  /** Name of the mode, unless it is the default. */
+  mode?: string;
+  /** Goalwright's folder, if the window has several. */
+  folder?: string;
+  /** Another session that needs the user; a click opens it. */
+  other?: string;
+}
+
+/** Other sessions that need the user, and the number of requests in all sessions. */
+export interface Needs {
+  others: readonly ActiveSession[];
+  count: number;
+}
+
+/** The state that the status bar does not spell out. */
+const IDLE = t("idle");
+
+/** Return the texts of the status bar. Pure. */
+export function statusWords(daemon: DaemonState, session: SessionState | undefined, folder?: string, needs: Needs = { others: [], count: 0 }): StatusWords {
+  const known = stateWords(daemon, session, needs);
+  const words = folder ? { ...known, folder, tooltip: `${known.tooltip}\n${t("Folder: {0}", folder)}` } : known;
+  const mode = session?.session.mode ?? "ask";
+  return daemon.phase === "connected" && mode !== "ask" ? { ...words, mode: modeWords(mode).label } : words;
+}
+
+function stateWords(daemon: DaemonState, session: SessionState | undefined, { others, count }: Needs): StatusWords {
+  switch (daemon.phase) {
+    case "idle":
+      return { icon: "circle-outline", state: t("not started"), tooltip: t("Open the chat to start Goalwright."), alarm: false };
+    case "noFolder":
+      return { icon: "folder", state: t("no folder"), tooltip: t("Open a folder to let Goalwright work in it."), alarm: false };
+    case "starting":
+      return { icon: "loading~spin", state: t("starting"), tooltip: daemon.detail, alarm: false };
+    case "reconnecting":
+      return { icon: "debug-disconnect", state: t("disconnected"), tooltip: daemon.detail, alarm: true };
+    case "stopped":
+      return { icon: "circle-slash", state: t("stopped"), tooltip: t("The daemon was stopped."), alarm: false };
+    case "failed":
+      if (daemon.problem.code === "notInstalled" || daemon.problem.code === "outdated") {
+        return { icon: "cloud-download", state: t("not installed"), tooltip: daemon.problem.message, alarm: false };
+      }
+      return { icon: "warning", state: t("disconnected"), tooltip: daemon.problem.message, alarm: true };
+    case "connected":
+      return connectedWords(daemon.status, session, { others, count });
+  }
+}
+
+function connectedWords(status: DaemonStatus, session: SessionState | undefined, { others, count }: Needs): StatusWords {
+  const demo = session?.session.demo ?? status.demo;
+  const model = session?.session.model ?? status.model;
+  const about = demo ? `${t("DEMO: a scripted model answers.")} ${status.modelNotice}` : t("Model: {0}", model);
+  const tooltip = status.sandbox ? `${about}\n${t("Commands: {0}", status.sandbox)}` : about;
+  if (session && session.pending.length > 0) {
+    return { icon: "bell-dot", state: needsWord(count), tooltip: [...session.pending.map(requestTitle), ...others.map(({ title }) => needsApproval(title))].join("\n"), alarm: true };
+  }
+  if (session && session.awaits.length > 0) {
+    return { icon: "bell-dot", state: needsWord(count), tooltip: t("Which branch should be used?"), alarm: true };
+  }
+  const [other] = others;
+  if (other) {
+    return { icon: "bell-dot", state: needsWord(count), tooltip: others.map(({ title }) => needsApproval(title)).join("\n"), alarm: true, other: other.sessionId };
+  }
+  if (session && session.session.status !== "idle") {
+    return { icon: "loading~spin", state: t("working"), tooltip, alarm: false };
+  }
+  return demo
+    ? { icon: "beaker", state: t("demo"), tooltip, alarm: false }
+    : { icon: "check", state: IDLE, tooltip, alarm: false };
+}
+
+function needsWord(count: number): string {
+  return count > 1 ? t("{0} approvals needed", count) : t("approval needed");
+}
+
+function needsApproval(title: string): string {
+  return t("“{0}” needs your approval", title || t("Untitled session"));
 }

@@ -1,6 +1,4 @@
-import { hashOf, type Pulled } from "../../src/diagnostics/documents";
-import type { Clock } from "../../src/diagnostics/waiting";
-import { ProblemWatcher, type Answer, type Editor } from "../../src/diagnostics/watcher";
+import { type Answer, type Clock, type Editor, hashOf, ProblemWatcher, type Pulled } from "../../src/diagnostics/watcher";
 import type { EditorDiagnosticsParams } from "../../src/protocol.gen";
 
 /** A diagnostic is an object, so that it is known again; its words are enough. */

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { requestTitle } from "../../explore/format";
 import { isBudget } from "../../meter/model";
-import { isQuestion } from "../../permission/question_answers";
+import { isQuestion } from "../../permission/answers";
 import type { PermissionRequest } from "../../protocol.gen";
 import { SILENCE, spoken, stateWords } from "../../session/screen_reader";
 import type { SessionState } from "../../session/state";

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { chain } from "../../session/numbers";
-import { firstSequence } from "../../session/state";
+import { chain } from "../../goals/tree";
+import { firstSequence, type SessionState } from "../../session/state";
 import { isBudget } from "../../meter/model";
 import type { Surrounding, ToWebview } from "../messages";
 import { IconButton, TextButton } from "./buttons";
@@ -16,10 +16,12 @@ import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { PlanStrip, showSection } from "./plan";
 import { Queue } from "./queue";
-import { RecordBar, RecordHead } from "./record";
 import { useScroll } from "./scroll";
 import { EMPTY, reduce, type ViewState } from "./store";
 import { Transcript } from "./transcript";
+import { askerName } from "../../explore/format";
+import { Icon } from "./icons";
+import { visibleLine } from "./visible";
 import { t } from "../../l10n";
 
 const NOBODY: ViewState["outbox"] = [];
@@ -173,6 +175,30 @@ function Connection({ connection }: { connection: Surrounding["connection"] }): 
           ))}
         </div>
       )}
+    </div>
+  );
+}
+
+function RecordHead({ record }: { record: SessionState }): JSX.Element {
+  const { traceId, title } = record.session.trace;
+  const name = askerName(traceId.split(":")[1] ?? "");
+  return (
+    <header class="bar">
+      <IconButton icon="back" label={t("Back to the session")} message={{ type: "closeRecord" }} />
+      <h1 title={title} dir="auto">{visibleLine([name, title].filter(Boolean).join(" · "))}</h1>
+    </header>
+  );
+}
+
+function RecordBar({ record }: { record: SessionState }): JSX.Element {
+  const live = record.session.status !== "idle";
+  return (
+    <div class="record" role="status">
+      <Icon name={live ? "running" : "plan"} />
+      <span>
+        {`${live ? t("Live, read-only.") : t("Read-only transcript.")} `}
+        <TextButton label={t("Back to the session")} class="quiet" message={{ type: "closeRecord" }} />
+      </span>
     </div>
   );
 }

@@ -3,15 +3,13 @@ import { useContext, useRef, useState } from "preact/hooks";
 import { acceptLabel, ALL, isEmpty, rejectLabel, together, type Choice } from "../../diff/choice";
 import { askerName } from "../../explore/format";
 import { isBudget } from "../../meter/model";
-import { isQuestion } from "../../permission/question_answers";
-import { draftsOf } from "../../permission/grants";
+import { draftsOf, isQuestion } from "../../permission/answers";
 import type { Places } from "../../permission/format";
 import type { PermissionRequest, Scope } from "../../protocol.gen";
 import type { Choices } from "../messages";
 import { TextButton } from "./buttons";
 import { Always } from "./grant_editor";
 import { Away, Feedback, Head, Refused, useReason, useReply, type CardProps } from "./request_card";
-import { BudgetCard } from "./budget";
 import { answerOf, post } from "./host";
 import { ProposedFile } from "./proposed_file";
 import { QuestionCard } from "./question";
@@ -163,6 +161,26 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
         {request.files.length > 0 && (
           <TextButton label={request.files.length > 1 ? t("Review changes") : t("Open diff")} class="quiet" message={{ type: "openDiff", requestId: request.requestId }} />
         )}
+      </div>
+    </section>
+  );
+}
+
+/** The card for a run that has used up its budget. It offers other answers, because there is nothing to write. */
+function BudgetCard({ request, choice, count, position, keys }: CardProps): JSX.Element {
+  const [sent, reply] = useReply(request, choice);
+  const reason = useReason();
+  return (
+    <section class="approval" role="region" tabIndex={-1} aria-label={t("Budget reached")}>
+      <Head request={request} count={count} position={position} />
+      <div class="approval-body">
+        <p class="rule">{t("Continuing gives the same amount again. Stopping ends the turn here; all work is kept.")}</p>
+      </div>
+      <Refused error={choice.error} />
+      <div class="buttons">
+        <TextButton label={t("Continue")} class="primary" disabled={sent} title={reason(t("Continue ({0})", keys.accept))} onClick={() => reply({ reply: "once" })} />
+        <TextButton label={t("No more limit in this session")} disabled={sent} onClick={() => reply({ reply: "always" })} />
+        <TextButton label={t("Stop here")} disabled={sent} title={reason(t("Stop here ({0})", keys.reject))} onClick={() => reply({ reply: "reject" })} />
       </div>
     </section>
   );

@@ -1,9 +1,10 @@
-/** Buttons, and parts of the page that a button unfolds. */
+/** Buttons, checkboxes, and parts of the page that a button unfolds. */
 import type { ButtonHTMLAttributes, ComponentChildren, JSX } from "preact";
 import type { FromWebview } from "../messages";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
+import { useEffect, useRef } from "preact/hooks";
 
 interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "icon" | "label" | "type"> {
   /** The button's text; without room for one, its tooltip and its name for screen readers. */
@@ -42,4 +43,32 @@ export function Folded({ id, label, children }: { id: string; label: ComponentCh
 /** Text as it stands, in a box that scrolls. */
 export function Verbatim({ children }: { children: ComponentChildren }): JSX.Element {
   return <pre class="io" tabIndex={0}>{children}</pre>;
+}
+
+interface BoxProps {
+  label: string;
+  checked: boolean;
+  mixed?: boolean;
+  disabled?: boolean;
+  onChange: (checked: boolean) => void;
+}
+
+/** A checkbox that shows the host's state, so that page and host cannot disagree. */
+export function Box({ label, checked, mixed = false, disabled = false, onChange }: BoxProps): JSX.Element {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (field.current) field.current.indeterminate = mixed;
+  }, [mixed]);
+  return (
+    <input
+      ref={field}
+      type="checkbox"
+      class="box"
+      aria-label={label}
+      title={label}
+      checked={checked}
+      disabled={disabled}
+      onChange={(event) => onChange(event.currentTarget.checked)}
+    />
+  );
 }

@@ -1,13 +1,11 @@
 import type { JSX, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { namedIn, promptsOf, withoutMention } from "../../composer/text";
-import { emptyAnswers, isQuestion, withWords } from "../../permission/question_answers";
-import type { Answer } from "../../permission/grants";
+import { type Answer, emptyAnswers, isQuestion, withWords } from "../../permission/answers";
 import type { PermissionRequest } from "../../protocol.gen";
 import type { ToWebview } from "../messages";
 import { IconButton, TextButton } from "./buttons";
-import { contentsOf, pathsOf } from "./attach";
-import { Chips } from "./chips";
+import { Chips, contentsOf, pathsOf } from "./chips";
 import { useCompletions } from "./completion";
 import { answerOf, draftOf, post, saveAnswer, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";

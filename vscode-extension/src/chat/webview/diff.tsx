@@ -1,8 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { TextButton } from "./buttons";
+import { Box, TextButton } from "./buttons";
 import { diffLines, type DiffLine } from "./difflines";
-import { Box } from "./checkbox";
 import { memo } from "./hooks";
 import { visible } from "./visible";
 import { t } from "../../l10n";

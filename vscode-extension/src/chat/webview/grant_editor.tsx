@@ -1,9 +1,9 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { changed, grantsOf, isBroad, isDefinition, type GrantDraft } from "../../permission/grants";
+import { changed, grantsOf, isBroad, isDefinition, type GrantDraft } from "../../permission/answers";
 import { scopesFor, verb } from "../../permission/format";
 import type { Grant, Scope } from "../../protocol.gen";
-import { Box } from "./checkbox";
+import { Box } from "./buttons";
 import { Icon } from "./icons";
 import { filled } from "./markup";
 import { visibleLine } from "./visible";

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { emptyAnswers, isAnswered, withOption } from "../../permission/question_answers";
+import { emptyAnswers, isAnswered, withOption } from "../../permission/answers";
 import type { Question, QuestionAnswer } from "../../protocol.gen";
 import { Head, Refused, useReason, useReply, type CardProps } from "./request_card";
 import { answerOf, saveAnswer } from "./host";

@@ -2,7 +2,7 @@
 import { createContext, type JSX } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import type { Choice } from "../../diff/choice";
-import type { Answer } from "../../permission/grants";
+import type { Answer } from "../../permission/answers";
 import { headline } from "../../permission/format";
 import type { PermissionRequest } from "../../protocol.gen";
 import { askerName } from "../../explore/format";

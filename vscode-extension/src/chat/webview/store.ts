@@ -1,5 +1,5 @@
 /** The webview's copy of the state: components read it, messages from the host update it. */
-import { NOTHING_EXPLORED } from "../../explore/outcomes";
+import { NOTHING_EXPLORED } from "../../explore/view";
 import { apply, prepend, trim } from "../../session/state";
 import type { Shown, ToWebview } from "../messages";
 

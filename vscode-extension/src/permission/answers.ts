@@ -1,5 +1,5 @@
-/** Grants that the user edits before they are stored. Pure. */
-import type { Grant, QuestionAnswer, Reply, Scope } from "../protocol.gen";
+/** Answers to requests: grants that the user edits before they are stored, and unsent answers to the model's questions. Pure. */
+import type { Grant, PermissionRequest, Question, QuestionAnswer, Reply, Scope } from "../protocol.gen";
 
 /** An answer to a request. `grants` and `scope` only with "always": what to remember, and where it applies. */
 export interface Answer {
@@ -47,4 +47,32 @@ export function isDefinition({ permission, suggested }: GrantDraft): boolean {
 /** Return true for a pattern of wildcards only, which allows everything of its kind. */
 export function isBroad({ pattern, chosen }: GrantDraft): boolean {
   return chosen && /\*/.test(pattern) && /^[*?/\\.~\s]*$/.test(pattern);
+}
+
+/** Return true if a request asks the user questions instead of for permission. */
+export function isQuestion({ questions }: Pick<PermissionRequest, "questions">): boolean {
+  return questions.length > 0;
+}
+
+export function emptyAnswers(questions: readonly Question[]): QuestionAnswer[] {
+  return questions.map(() => ({ chosen: [], text: "" }));
+}
+
+/** Select or deselect an option; with single choice it replaces the other one. */
+export function withOption({ options, multiple }: Question, answer: QuestionAnswer, label: string, on: boolean): QuestionAnswer {
+  const others = multiple ? answer.chosen.filter((one) => one !== label) : [];
+  const chosen = on ? [...others, label] : answer.chosen.filter((one) => one !== label);
+  // Keep the order of the options.
+  return { ...answer, chosen: options.map((option) => option.label).filter((one) => chosen.includes(one)) };
+}
+
+export function isAnswered(answers: readonly QuestionAnswer[]): boolean {
+  return answers.some(({ chosen, text }) => chosen.length > 0 || text.trim() !== "");
+}
+
+/** Add a text from the composer to the answers: to all unanswered questions, or else to the last one. */
+export function withWords(answers: readonly QuestionAnswer[], text: string): QuestionAnswer[] {
+  const open = answers.filter((answer) => !isAnswered([answer]));
+  const meant = open.length > 0 ? open : answers.slice(-1);
+  return answers.map((answer) => (meant.includes(answer) ? { ...answer, text: [answer.text.trim(), text].filter(Boolean).join(" ") } : answer));
 }

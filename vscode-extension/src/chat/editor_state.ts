@@ -9,15 +9,13 @@ import type { Attention } from "../status/attention";
 import type { Surrounding } from "./messages";
 import { ago } from "../amounts";
 import { USUAL_AGENT } from "../explore/format";
+import { Observable } from "../observable";
 import { t } from "../l10n";
 
 const RECENT = 6;
 
 /** Keep `Surrounding` up to date for the webview. */
-export class SurroundingModel implements vscode.Disposable {
-  private readonly changed = new vscode.EventEmitter<Surrounding>();
-  readonly onDidChange = this.changed.event;
-  private readonly disposables: vscode.Disposable[];
+export class SurroundingModel extends Observable<Surrounding> {
   private recent: readonly SessionInfo[] = [];
   private installing = false;
   private mode: Mode | undefined;
@@ -29,8 +27,8 @@ export class SurroundingModel implements vscode.Disposable {
     private readonly attention: Attention,
     private readonly active: ActiveEditor,
   ) {
-    this.disposables = [
-      this.changed,
+    super();
+    this.disposables.push(
       daemon.onDidChangeState((state) => {
         this.fire();
         if (state.phase !== "connected") return;
@@ -49,7 +47,7 @@ export class SurroundingModel implements vscode.Disposable {
       active.onDidChange(() => this.fire()),
       vscode.workspace.onDidChangeWorkspaceFolders(() => this.fire()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.fire()),
-    ];
+    );
   }
 
   get value(): Surrounding {
@@ -92,10 +90,6 @@ export class SurroundingModel implements vscode.Disposable {
   setInstalling(installing: boolean): void {
     this.installing = installing;
     this.fire();
-  }
-
-  dispose(): void {
-    vscode.Disposable.from(...this.disposables).dispose();
   }
 
   private async readRecent(): Promise<void> {

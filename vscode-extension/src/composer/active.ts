@@ -3,6 +3,7 @@ import * as vscode from "vscode";
 import type { Attachment } from "../session/controller";
 import { nameOf, spanOf } from "./context";
 import { OPEN_FILE } from "./text";
+import { Observable } from "../observable";
 
 /** The active editor's file, as the composer offers it. */
 export interface ActiveFile {
@@ -19,16 +20,13 @@ const SETTING = "goalwright.includeActiveFile";
 const PAUSE_MS = 100;
 
 /** Follow the active editor. Only the file name and lines are sent, never the text: the model reads that under the rules. */
-export class ActiveEditor implements vscode.Disposable {
-  private readonly changed = new vscode.EventEmitter<void>();
-  readonly onDidChange = this.changed.event;
-  private readonly disposables: vscode.Disposable[];
+export class ActiveEditor extends Observable {
   private timer: NodeJS.Timeout | undefined;
   private told = "";
 
   constructor(private readonly memory: vscode.Memento) {
-    this.disposables = [
-      this.changed,
+    super();
+    this.disposables.push(
       vscode.window.onDidChangeActiveTextEditor(() => this.soon()),
       vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
         if (textEditor === vscode.window.activeTextEditor) this.soon();
@@ -36,7 +34,7 @@ export class ActiveEditor implements vscode.Disposable {
       vscode.workspace.onDidChangeConfiguration((event) => {
         if (event.affectsConfiguration(SETTING)) this.tell();
       }),
-    ];
+    );
   }
 
   get value(): ActiveFile | null {
@@ -60,9 +58,9 @@ export class ActiveEditor implements vscode.Disposable {
     this.tell();
   }
 
-  dispose(): void {
+  override dispose(): void {
     clearTimeout(this.timer);
-    vscode.Disposable.from(...this.disposables).dispose();
+    super.dispose();
   }
 
   private soon(): void {

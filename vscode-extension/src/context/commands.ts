@@ -5,17 +5,17 @@ import { changed, choices, complaint } from "../meter/model";
 import type { CompactResult } from "../protocol.gen";
 import { NO_GOALS } from "../goals/tree";
 import { contextDocument } from "./document";
+import { Observable } from "../observable";
 import { t } from "../l10n";
 
 export const SCHEME = "goalwright-context";
 
 /** Commands for the session's context: show it, compact it, set budgets. */
-export class ContextCommands implements vscode.TextDocumentContentProvider, vscode.Disposable {
-  private readonly changed = new vscode.EventEmitter<vscode.Uri>();
-  readonly onDidChange = this.changed.event;
-  private readonly registered = vscode.workspace.registerTextDocumentContentProvider(SCHEME, this);
-
-  constructor(private readonly parts: Pick<Parts, "daemon" | "sessions">) {}
+export class ContextCommands extends Observable<vscode.Uri> implements vscode.TextDocumentContentProvider {
+  constructor(private readonly parts: Pick<Parts, "daemon" | "sessions">) {
+    super();
+    this.disposables.push(vscode.workspace.registerTextDocumentContentProvider(SCHEME, this));
+  }
 
   provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
     return this.read(uri.query);
@@ -81,11 +81,6 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const { key } = picked;
     await this.parts.daemon.request("goalwright/session/set", { sessionId, budget: changed(before, key, value) });
     vscode.window.setStatusBarMessage(t("Goalwright: {0}: {1}", picked.label.toLowerCase(), value.trim() || t("no limit")), 4_000);
-  }
-
-  dispose(): void {
-    this.registered.dispose();
-    this.changed.dispose();
   }
 
   private async read(sessionId: string): Promise<string> {

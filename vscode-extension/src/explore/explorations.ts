@@ -8,32 +8,29 @@ import type { Records } from "./record";
 import { childSession, type Explored, type Glimpse, NOTHING_EXPLORED, type Outcome, outcomeKey } from "./view";
 import { branchLabel, brief, lastLine } from "./format";
 import type { SessionState } from "../session/state";
+import { Observable } from "../observable";
 import { t } from "../l10n";
 
-/** The user's actions on branches: view, apply, leave the choice to the model, remove. The daemon carries them out. */
-export class Explorations implements vscode.Disposable {
-  private readonly changed = new vscode.EventEmitter<void>();
-  /** Fires when `shown` changes. */
-  readonly onDidChange = this.changed.event;
+/** The user's actions on branches: view, apply, leave the choice to the model, remove. The daemon carries them out; `shown` changes. */
+export class Explorations extends Observable {
   shown: Explored = NOTHING_EXPLORED;
   private readonly contents: BranchContents;
-  private readonly disposables: vscode.Disposable[];
 
   constructor(
     private readonly daemon: Daemon,
     private readonly sessions: SessionController,
     private readonly records: Records,
   ) {
+    super();
     this.contents = new BranchContents(daemon);
     const glimpses = new Glimpses(daemon, (live) => this.show({ live }));
     const follow = (): void => glimpses.follow([sessions.state, records.state]);
-    this.disposables = [
-      this.changed,
+    this.disposables.push(
       this.contents,
       daemon.onUpdate((update) => glimpses.receive(update)),
       sessions.onDidChange(follow),
       records.onDidChange(follow),
-    ];
+    );
   }
 
   /** Read a branch's changed files for the page. An error is shown in the branch's card. */
@@ -87,10 +84,6 @@ export class Explorations implements vscode.Disposable {
     const answer = await vscode.window.showWarningMessage(t("Remove branch {0}?", name), { modal: true, detail }, t("Remove"));
     if (answer === undefined) return;
     await this.daemon.request("goalwright/explore/remove", { sessionId, branchId });
-  }
-
-  dispose(): void {
-    vscode.Disposable.from(...this.disposables).dispose();
   }
 
   private async files(sessionId: string, branchId: string): Promise<readonly FileDiff[]> {

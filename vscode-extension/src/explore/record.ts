@@ -3,27 +3,27 @@ import type { Daemon } from "../daemon/daemon";
 import type { SessionMessagesResult } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { apply, fromLoad, trim, type SessionState, type Update } from "../session/state";
+import { Observable } from "../observable";
 
 const LOADED_MESSAGES = 200;
 const MOST_ITEMS = 600;
 const KEPT_ITEMS = 400;
 
-/** The record of a branch or sub-agent that the user reads; the current session does not change. */
-export class Records implements vscode.Disposable {
-  private readonly changed = new vscode.EventEmitter<readonly Update[] | undefined>();
-  /** Fires with the updates of the open record, or with undefined when another record, or none, is open. */
-  readonly onDidChange = this.changed.event;
+/**
+ * The record of a branch or sub-agent that the user reads; the current session does not change. `onDidChange` fires with
+ * the updates of the open record, or with undefined when another record, or none, is open.
+ */
+export class Records extends Observable<readonly Update[] | undefined> {
   state: SessionState | undefined;
   private loading: { sessionId: string; updates: Update[] } | undefined;
-  private readonly disposables: vscode.Disposable[];
 
   constructor(
     private readonly daemon: Daemon,
     sessions: SessionController,
   ) {
+    super();
     let shown = sessions.sessionId;
-    this.disposables = [
-      this.changed,
+    this.disposables.push(
       daemon.onUpdate(({ sessionId, event, view }) => this.receive(sessionId, { event, view })),
       daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
       sessions.onDidChange(() => {
@@ -31,7 +31,7 @@ export class Records implements vscode.Disposable {
         if (sessions.sessionId !== shown) this.close();
         shown = sessions.sessionId;
       }),
-    ];
+    );
   }
 
   get sessionId(): string | undefined {
@@ -61,10 +61,6 @@ export class Records implements vscode.Disposable {
 
   earlier(sessionId: string, before: number): Promise<SessionMessagesResult> {
     return this.daemon.request("goalwright/session/messages", { sessionId, before, limit: 100 });
-  }
-
-  dispose(): void {
-    vscode.Disposable.from(...this.disposables).dispose();
   }
 
   private receive(sessionId: string, update: Update): void {

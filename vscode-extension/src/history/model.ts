@@ -1,23 +1,19 @@
-import * as vscode from "vscode";
+import type * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
 import type { HistoryChange, HistoryOutcome, HistoryRestoreParams, HistoryResult } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
+import { Observable } from "../observable";
 import { t } from "../l10n";
 
 const EMPTY: HistoryResult = { changes: [], undo: null, redo: null };
 /** A patch of many files causes many events at once; they share one request to the daemon. */
 const PAUSE_MS = 50;
 
-/** The file changes of the current session that can be undone or redone. The daemon tracks and reverts them. */
-export class FileHistory implements vscode.Disposable {
-  private readonly changed = new vscode.EventEmitter<void>();
-  /** Fires when `value` changes. */
-  readonly onDidChange = this.changed.event;
+/** The file changes of the current session that can be undone or redone, in `value`. The daemon tracks and reverts them. */
+export class FileHistory extends Observable {
   value = EMPTY;
-
-  private readonly disposables: vscode.Disposable[];
   private timer: NodeJS.Timeout | undefined;
   private reads = 0;
 
@@ -26,13 +22,13 @@ export class FileHistory implements vscode.Disposable {
     private readonly sessions: SessionController,
     private readonly log: vscode.LogOutputChannel,
   ) {
-    this.disposables = [
-      this.changed,
+    super();
+    this.disposables.push(
       sessions.onDidChange((change) => {
         if (change.kind === "reset") void this.read();
         else if (change.kind === "updates" && change.updates.some(concerns)) this.readSoon();
       }),
-    ];
+    );
   }
 
   /** Return the changes by tool call. */
@@ -50,9 +46,9 @@ export class FileHistory implements vscode.Disposable {
     return this.daemon.request("goalwright/history/restore", { sessionId: this.session(), ...about, dryRun, texts });
   }
 
-  dispose(): void {
+  override dispose(): void {
     clearTimeout(this.timer);
-    vscode.Disposable.from(...this.disposables).dispose();
+    super.dispose();
   }
 
   private session(): string {

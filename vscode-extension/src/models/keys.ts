@@ -1,4 +1,5 @@
-import * as vscode from "vscode";
+import type * as vscode from "vscode";
+import { Observable } from "../observable";
 
 /** Name of the entry in the secret storage: all variables as one JSON object. */
 const ENTRY = "goalwright.providers";
@@ -9,28 +10,28 @@ export type Variables = Readonly<Record<string, string>>;
 
 /**
  * Keys and addresses of model providers that the user entered, by names of environment variables. They are kept in VS
- * Code's secret storage and sent to the daemon over its socket, never in files, arguments or logs.
+ * Code's secret storage and sent to the daemon over its socket, never in files, arguments or logs. They change also when
+ * another window changes them.
  */
-export class ProviderKeys implements vscode.Disposable {
+export class ProviderKeys extends Observable {
   private values: Variables = {};
   /** True when VS Code has lost the keys: some browser windows keep secrets only until a reload. */
   lost = false;
-  private readonly changed = new vscode.EventEmitter<void>();
-  /** Fires when the variables change, also from another window. */
-  readonly onDidChange = this.changed.event;
   /** Resolves when the variables have been read. */
   readonly ready: Promise<void>;
-  private readonly listener: vscode.Disposable;
 
   constructor(
     private readonly secrets: vscode.SecretStorage,
     private readonly memory: Pick<vscode.Memento, "get" | "update">,
     private readonly log: (text: string) => void,
   ) {
+    super();
     this.ready = this.read();
-    this.listener = secrets.onDidChange(({ key }) => {
-      if (key === ENTRY) void this.read();
-    });
+    this.disposables.push(
+      secrets.onDidChange(({ key }) => {
+        if (key === ENTRY) void this.read();
+      }),
+    );
   }
 
   get variables(): Variables {
@@ -45,11 +46,6 @@ export class ProviderKeys implements vscode.Disposable {
     await this.memory.update(KEPT, Object.keys(next).length > 0);
     this.lost = false;
     this.take(next);
-  }
-
-  dispose(): void {
-    this.listener.dispose();
-    this.changed.dispose();
   }
 
   private async read(): Promise<void> {

@@ -15,6 +15,7 @@ import {
   type SessionMessagesResult,
 } from "../protocol.gen";
 import { apply, fromLoad, trim, type SessionState, type Update } from "./state";
+import { Observable } from "../observable";
 import { t } from "../l10n";
 
 type WhenBusy = "queue" | "steer";
@@ -42,11 +43,9 @@ const KEPT_ITEMS = 400;
 const RECENT = 10;
 
 /** The current session, kept in sync with the daemon by events. All views show this state. */
-export class SessionController implements vscode.Disposable {
-  private readonly changed = new vscode.EventEmitter<Change>();
+export class SessionController extends Observable<Change> {
   private readonly answered = new vscode.EventEmitter<{ request: PermissionRequest; by: string }>();
   private readonly undelivered = new vscode.EventEmitter<{ text: string; attachments: Attachment[] }>();
-  readonly onDidChange = this.changed.event;
   /** Fires when a request was answered, here or elsewhere. */
   readonly onDidAnswer = this.answered.event;
   /** Fires for a prompt that did not reach the daemon or was rejected. */
@@ -55,7 +54,6 @@ export class SessionController implements vscode.Disposable {
   state: SessionState | undefined;
   outbox: readonly Outgoing[] = [];
 
-  private readonly disposables: vscode.Disposable[] = [];
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
   private making: Promise<void> | undefined;
@@ -71,8 +69,8 @@ export class SessionController implements vscode.Disposable {
     private readonly memory: vscode.Memento,
     private readonly log: vscode.LogOutputChannel,
   ) {
+    super();
     this.disposables.push(
-      this.changed,
       this.answered,
       this.undelivered,
       daemon.onUpdate(({ sessionId, event, view }) => this.receive(sessionId, { event, view })),
@@ -276,10 +274,6 @@ export class SessionController implements vscode.Disposable {
       if (this.sessionId) await this.open(this.sessionId);
       return false;
     }
-  }
-
-  dispose(): void {
-    vscode.Disposable.from(...this.disposables).dispose();
   }
 
   private required(): string {

@@ -3,6 +3,7 @@ import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import type { ActiveSession, SessionsActivity } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
+import { Observable } from "../observable";
 import { t } from "../l10n";
 
 /** Visibility of the chat. */
@@ -14,10 +15,7 @@ export interface Sight {
  * Track what sessions need from the user: a count for the badge and the status bar, and notifications for sessions that
  * are not visible or while the window is in the background.
  */
-export class Attention implements vscode.Disposable {
-  private readonly changed = new vscode.EventEmitter<void>();
-  readonly onDidChange = this.changed.event;
-  private readonly disposables: vscode.Disposable[];
+export class Attention extends Observable {
   private readonly told = new Set<string>();
   private sessions: readonly ActiveSession[] = [];
 
@@ -26,8 +24,8 @@ export class Attention implements vscode.Disposable {
     private readonly shown: SessionController,
     private readonly sight: () => Sight,
   ) {
-    this.disposables = [
-      this.changed,
+    super();
+    this.disposables.push(
       daemon.onActivity((activity) => this.take(activity)),
       daemon.onDidChangeState((state) => {
         // Requests that are already pending are counted without a notification; the session about to be shown may have
@@ -39,7 +37,7 @@ export class Attention implements vscode.Disposable {
       shown.onDidChange((change) => {
         if (change.kind === "reset") this.changed.fire();
       }),
-    ];
+    );
   }
 
   /** Sessions with a running turn or a pending request, including the current one. */
@@ -57,10 +55,6 @@ export class Attention implements vscode.Disposable {
     const { state } = this.shown;
     const own = (state?.pending.length ?? 0) + (state?.awaits.length ?? 0);
     return this.others.reduce((sum, { asked }) => sum + Math.max(1, asked.length), own);
-  }
-
-  dispose(): void {
-    vscode.Disposable.from(...this.disposables).dispose();
   }
 
   private take({ active, ended, title, stopReason }: SessionsActivity): void {

@@ -193,7 +193,7 @@ export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (er
       problem.message,
       ...actions.map((id) => ({ title: ACTIONS[id].label, action: ACTIONS[id] })),
     );
-    if (choice) await vscode.commands.executeCommand(choice.action.command, ...(choice.action.args ?? []));
+    if (choice) await vscode.commands.executeCommand(choice.action.command, ...choice.action.args);
     else if (daemon.state.phase === "failed") log.info("left as it is");
   };
 }

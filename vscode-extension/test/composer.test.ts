@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { builtIns, commandRows, ownCommands, slash } from "../src/composer/commands";
+import { BUILT_INS, commandRows, ownCommands, slash } from "../src/composer/commands";
 import { placeOf } from "../src/composer/context";
 import { completed, foldersOf, lastPrompt, limited, namedIn, promptOf, promptsOf, ranked, slashOf, tokenAt, withoutMention } from "../src/composer/text";
 import type { CommandInfo } from "../src/protocol.gen";
@@ -51,7 +51,7 @@ test("a command is a word behind a slash; paths and sentences about them are pro
   assert.deepEqual(slash("compact", "", []), { kind: "command", command: "compact", words: "" });
   assert.deepEqual(commandRows("mo", []).map(({ label, send }) => [label, send]), [["/model", true], ["/mode", true]]);
   assert.deepEqual(commandRows("mode", []).map(({ label }) => label), ["/mode", "/model"], "Enter takes what was typed in full");
-  assert.equal(new Set(builtIns().map(({ name }) => name)).size, builtIns().length);
+  assert.equal(new Set(BUILT_INS.map(({ name }) => name)).size, BUILT_INS.length);
 });
 
 test("the user's own commands and skills are listed; the daemon resolves them", () => {

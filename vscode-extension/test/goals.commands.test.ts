@@ -21,7 +21,7 @@ function make(files: FileDiff[] | Error = [], changedFor: string[] = []) {
       return Promise.resolve({ goalTree, goalNumbers: {}, goalId: "3", files });
     },
   };
-  const sessions = { sessionId: "s1", state: fromLoad(loaded({ goalTree })), ensure: () => Promise.resolve("s1") };
+  const sessions = { sessionId: "s1", state: fromLoad(loaded({ goalTree })), ensure: () => Promise.resolve("s1"), required: () => "s1" };
   const history = { value: { changes: changedFor.map((goalId) => ({ goalId, state: "applied" })) } };
   const commands = new GoalCommands({
     daemon: daemon as unknown as Daemon,

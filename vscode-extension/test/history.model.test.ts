@@ -4,7 +4,7 @@ import type * as vscode from "vscode";
 import type { Daemon } from "../src/daemon/daemon";
 import { FileHistory } from "../src/history/model";
 import type { HistoryChange, HistoryResult } from "../src/protocol.gen";
-import type { Change, SessionController } from "../src/session/controller";
+import { SessionController, type Change } from "../src/session/controller";
 import { event } from "./fakes/protocol";
 import { EventEmitter } from "./fakes/vscode";
 
@@ -27,7 +27,7 @@ function make(sessionId: string | undefined = "s1") {
       return Promise.resolve(method.endsWith("list") ? answers.list : { target: "edit of a.py", files: [] });
     },
   };
-  const sessions = { sessionId, onDidChange: changed.event };
+  const sessions = { sessionId, onDidChange: changed.event, required: SessionController.prototype.required };
   const history = new FileHistory(daemon as unknown as Daemon, sessions as unknown as SessionController, log);
   return { history, changed, asked, answers };
 }

@@ -6,7 +6,6 @@ import { lastPrompt, OPEN_FILE } from "../composer/text";
 import { ACTIONS, asProblem } from "../daemon/problems";
 import { restore, revertOrKeep, reviewSince, step } from "../history/commands";
 import type { Answer } from "../permission/answers";
-import type { PermissionRequest } from "../protocol.gen";
 import type { Attachment } from "../session/controller";
 import { addUpdate, type Update } from "../session/state";
 import { page } from "./html";
@@ -18,6 +17,8 @@ import { t } from "../l10n";
 const WRITTEN = "goalwright.written";
 /** Shortest time between two posts of streaming text to the webview. */
 const FRAME_MS = 16;
+/** Number of older messages that the page loads at once. They are for display only: the host does not keep them. */
+const EARLIER = 100;
 const ASKS: ReadonlySet<PageCommand> = new Set(ASKING_COMMANDS);
 const KNOWN: ReadonlySet<PageCommand> = new Set([...ASKING_COMMANDS, ...OTHER_COMMANDS]);
 
@@ -185,14 +186,11 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       holdQueue: ({ promptId, held }) => sessions.holdQueued(promptId, held),
       editQueue: ({ promptId, text }) => sessions.editQueue(promptId, text),
       reply: ({ requestId, answer }) => this.answer(requestId, answer),
-      openDiff: ({ requestId, path, quietly }) => {
-        const request = this.pending(requestId);
-        return request && (quietly ? review.bringForward(request) : review.open(request, path));
-      },
+      openDiff: ({ requestId, path, quietly }) => (quietly ? review.bringForward(requestId) : review.show(requestId, path)),
       choose: ({ requestId, path, hunk, accepted }) => review.choose(requestId, path, hunk, accepted),
       decideFile: ({ requestId, path, accepted }) => review.decide(requestId, path, undefined, accepted),
       answerAll: ({ requestId, accepted }) => {
-        const request = this.pending(requestId);
+        const request = review.pending(requestId);
         return request && review.answerAll(request, accepted);
       },
       discardEdits: ({ requestId, path }) => review.discardEdits(requestId, path),
@@ -218,7 +216,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       continue: () => (this.atRest ? sessions.prompt(t("Continue where you stopped.")) : undefined),
       earlier: async ({ sessionId, before }) => {
         if (sessionId !== sessions.sessionId && sessionId !== records.sessionId) return;
-        const earlier = sessionId === records.sessionId ? await records.earlier(sessionId, before) : await sessions.earlier(before);
+        const earlier = await daemon.request("goalwright/session/messages", { sessionId, before, limit: EARLIER });
         this.post({ type: "earlier", sessionId, earlier });
       },
       openSession: ({ sessionId }) => sessions.open(sessionId),
@@ -231,7 +229,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       closeRecord: () => records.close(),
       action: ({ id }) => {
         const action = Object.hasOwn(ACTIONS, id) ? ACTIONS[id] : undefined;
-        return action && vscode.commands.executeCommand(action.command, ...(action.args ?? []));
+        return action && vscode.commands.executeCommand(action.command, ...action.args);
       },
       command: async ({ command, args = [] }) => {
         if (!KNOWN.has(command)) return;
@@ -356,12 +354,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.post({ type: "focus" });
   }
 
-  private pending(requestId: string): PermissionRequest | undefined {
-    return this.parts.sessions.state?.pending.find((request) => request.requestId === requestId);
-  }
-
   private async answer(requestId: string, answer: Answer): Promise<void> {
-    const request = this.pending(requestId);
+    const request = this.parts.review.pending(requestId);
     if (!request) {
       await this.parts.sessions.reply(requestId, answer);
       return;

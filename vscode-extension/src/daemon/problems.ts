@@ -2,27 +2,28 @@
 
 import { t } from "../l10n";
 
-export type ActionId =
-  | "install"
-  | "choosePython"
-  | "downloadPython"
-  | "openSettings"
-  | "openFolder"
-  | "tryAgain"
-  | "restartDaemon"
-  | "showLog";
+interface Action {
+  label: string;
+  command: string;
+  args: readonly unknown[];
+}
+
+function action(label: string, command: string, ...args: unknown[]): Action {
+  return { label, command, args };
+}
 
 /** Buttons: their labels and commands. */
-export const ACTIONS: Record<ActionId, { label: string; command: string; args?: unknown[] }> = {
-  install: { label: t("Install Goalwright"), command: "goalwright.install" },
-  choosePython: { label: t("Choose Python…"), command: "goalwright.choosePython" },
-  downloadPython: { label: t("Download Python"), command: "goalwright.downloadPython" },
-  openSettings: { label: t("Open Settings"), command: "workbench.action.openSettings", args: ["goalwright.python"] },
-  openFolder: { label: t("Open Folder"), command: "workbench.action.files.openFolder" },
-  tryAgain: { label: t("Try Again"), command: "goalwright.connect" },
-  restartDaemon: { label: t("Restart Daemon"), command: "goalwright.restartDaemon" },
-  showLog: { label: t("Show Log"), command: "goalwright.showLog" },
+export const ACTIONS = {
+  install: action(t("Install Goalwright"), "goalwright.install"),
+  choosePython: action(t("Choose Python…"), "goalwright.choosePython"),
+  downloadPython: action(t("Download Python"), "goalwright.downloadPython"),
+  openSettings: action(t("Open Settings"), "workbench.action.openSettings", "goalwright.python"),
+  openFolder: action(t("Open Folder"), "workbench.action.files.openFolder"),
+  tryAgain: action(t("Try Again"), "goalwright.connect"),
+  restartDaemon: action(t("Restart Daemon"), "goalwright.restartDaemon"),
+  showLog: action(t("Show Log"), "goalwright.showLog"),
 };
+export type ActionId = keyof typeof ACTIONS;
 
 export class Problem extends Error {
   constructor(

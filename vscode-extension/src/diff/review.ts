@@ -146,7 +146,9 @@ export class Review implements vscode.Disposable {
   }
 
   /** Bring the open diffs of a request to the front; the caret stays where it is. */
-  async bringForward(request: PermissionRequest): Promise<void> {
+  async bringForward(requestId: string): Promise<void> {
+    const request = this.pending(requestId);
+    if (!request) return;
     this.front = request.requestId;
     const open = this.tabs(request.requestId);
     // A review of several files already shows all of them.
@@ -401,7 +403,8 @@ export class Review implements vscode.Disposable {
     void vscode.commands.executeCommand("setContext", "goalwright.reviewing", several);
   }
 
-  private pending(requestId: string): PermissionRequest | undefined {
+  /** Return a pending request of the current session. */
+  pending(requestId: string): PermissionRequest | undefined {
     return this.sessions.state?.pending.find((request) => request.requestId === requestId);
   }
 

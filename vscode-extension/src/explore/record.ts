@@ -1,13 +1,7 @@
-import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
-import type { SessionMessagesResult } from "../protocol.gen";
-import type { SessionController } from "../session/controller";
+import { KEPT_ITEMS, LOADED_MESSAGES, MOST_ITEMS, type SessionController } from "../session/controller";
 import { apply, fromLoad, trim, type SessionState, type Update } from "../session/state";
 import { Observable } from "../observable";
-
-const LOADED_MESSAGES = 200;
-const MOST_ITEMS = 600;
-const KEPT_ITEMS = 400;
 
 /**
  * The record of a branch or sub-agent that the user reads; the current session does not change. `onDidChange` fires with
@@ -57,10 +51,6 @@ export class Records extends Observable<readonly Update[] | undefined> {
     if (!this.state) return;
     this.state = undefined;
     this.changed.fire(undefined);
-  }
-
-  earlier(sessionId: string, before: number): Promise<SessionMessagesResult> {
-    return this.daemon.request("goalwright/session/messages", { sessionId, before, limit: 100 });
   }
 
   private receive(sessionId: string, update: Update): void {

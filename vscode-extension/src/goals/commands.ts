@@ -146,9 +146,7 @@ export class GoalCommands {
   }
 
   private about(goalId: string): { sessionId: string; goalId: string } {
-    const { sessionId } = this.parts.sessions;
-    if (!sessionId) throw new Error(t("Open a session first."));
-    return { sessionId, goalId };
+    return { sessionId: this.parts.sessions.required(), goalId };
   }
 }
 

@@ -5,7 +5,7 @@ import { asksFor, childSession, explorationOf } from "../explore/view";
 import type { FileHistory } from "../history/model";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { chain, changedGoals, childrenOf, drop, goalNumbers, goalOf, matchingGoals, NO_GOALS } from "./tree";
+import { chain, changedGoals, childrenOf, drop, goalNumbers, goalOf, matchingGoals, NO_GOALS, progress } from "./tree";
 import type { Branches, Update } from "../session/state";
 import { below, branchElement, branchGoalElement, branchRow, branchTooltip, placeOf } from "./branches";
 import type { GoalCommands } from "./commands";
@@ -280,13 +280,12 @@ export class GoalsView
 
   private refresh(): void {
     const { mission, goals } = this.tree;
-    const live = goals.filter((goal) => goal.status !== "abandoned");
-    const done = live.filter((goal) => goal.status === "completed").length;
+    const { done, all } = progress(this.tree);
     const matching = this.query ? matchingGoals(this.tree, this.query) : undefined;
     this.matching = matching?.shown;
     this.withChanges = changedGoals(this.tree, this.history.value.changes);
     this.view.message = matching ? filterWords(this.query, matching.count) : goals.length > 0 ? oneLine(mission) : "";
-    this.view.description = live.length > 0 ? `${done}/${live.length}` : "";
+    this.view.description = all > 0 ? `${done}/${all}` : "";
     this.changed.fire(undefined);
     this.follow();
   }

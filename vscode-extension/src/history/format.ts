@@ -73,19 +73,15 @@ export function changeLabel({ tool, files }: Pick<HistoryChange, "tool" | "files
   return changeOf(tool, files.length === 1 && file ? file.path : filesWord(files.length));
 }
 
+const CHANGES: Readonly<Record<string, (what: string) => string>> = {
+  edit: (what) => t("edit of {0}", what),
+  write: (what) => t("write of {0}", what),
+  patch: (what) => t("patch of {0}", what),
+  bash: (what) => t("bash of {0}", what),
+};
+
 function changeOf(tool: string, what: string): string {
-  switch (tool) {
-    case "edit":
-      return t("edit of {0}", what);
-    case "write":
-      return t("write of {0}", what);
-    case "patch":
-      return t("patch of {0}", what);
-    case "bash":
-      return t("bash of {0}", what);
-    default:
-      return t("{0}: {1}", tool, what);
-  }
+  return (Object.hasOwn(CHANGES, tool) && CHANGES[tool]?.(what)) || t("{0}: {1}", tool, what);
 }
 
 /** Split a message into its first line and the rest, which a dialog shows differently. */

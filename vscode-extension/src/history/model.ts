@@ -5,7 +5,6 @@ import type { HistoryChange, HistoryOutcome, HistoryRestoreParams, HistoryResult
 import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { Observable } from "../observable";
-import { t } from "../l10n";
 
 const EMPTY: HistoryResult = { changes: [], undo: null, redo: null };
 /** A patch of many files causes many events at once; they share one request to the daemon. */
@@ -38,22 +37,17 @@ export class FileHistory extends Observable {
 
   /** Undo or redo a change, or the next one without an id. Throws on a conflict. */
   step(action: "undo" | "redo", changeId?: string): Promise<HistoryOutcome> {
-    return this.daemon.request(`goalwright/history/${action}`, { sessionId: this.session(), changeId: changeId ?? null });
+    return this.daemon.request(`goalwright/history/${action}`, { sessionId: this.sessions.required(), changeId: changeId ?? null });
   }
 
   /** Revert all changes since a message or of a goal; with `dryRun` only return what would change. */
   restore(about: Pick<HistoryRestoreParams, "messageId" | "goalId">, dryRun: boolean, texts = false): Promise<HistoryOutcome> {
-    return this.daemon.request("goalwright/history/restore", { sessionId: this.session(), ...about, dryRun, texts });
+    return this.daemon.request("goalwright/history/restore", { sessionId: this.sessions.required(), ...about, dryRun, texts });
   }
 
   override dispose(): void {
     clearTimeout(this.timer);
     super.dispose();
-  }
-
-  private session(): string {
-    if (!this.sessions.sessionId) throw new Error(t("Open a session first."));
-    return this.sessions.sessionId;
   }
 
   private readSoon(): void {

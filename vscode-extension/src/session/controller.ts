@@ -12,7 +12,6 @@ import {
   type QueuedPrompt,
   type SessionInfo,
   type SessionLoadResult,
-  type SessionMessagesResult,
 } from "../protocol.gen";
 import { apply, fromLoad, trim, type SessionState, type Update } from "./state";
 import { Observable } from "../observable";
@@ -33,12 +32,12 @@ export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Up
 
 /** Workspace storage key for the session to show. */
 export const LAST_SESSION = "goalwright.session";
-const LOADED_MESSAGES = 200;
+export const LOADED_MESSAGES = 200;
 /** Time that opening a session may take before its newest messages are read from the disk. */
 const PREVIEW_AFTER_MS = 50;
 /** Largest number of lines that the host keeps; older ones can be loaded again. */
-const MOST_ITEMS = 600;
-const KEPT_ITEMS = 400;
+export const MOST_ITEMS = 600;
+export const KEPT_ITEMS = 400;
 /** Number of newest lines in which to search for a prompt that was just sent. */
 const RECENT = 10;
 
@@ -162,12 +161,6 @@ export class SessionController extends Observable<Change> {
     return this.daemon.request("goalwright/session/list", before ? { limit, before } : { limit });
   }
 
-  /** Read messages before the given one, for display only: the host does not keep them. */
-  earlier(before: number): Promise<SessionMessagesResult> {
-    const sessionId = this.required();
-    return this.daemon.request("goalwright/session/messages", { sessionId, before, limit: 100 });
-  }
-
   /** Return the id of the current session, which is created if there is none. */
   async ensure(): Promise<string> {
     await this.daemon.connect();
@@ -276,7 +269,8 @@ export class SessionController extends Observable<Change> {
     }
   }
 
-  private required(): string {
+  /** Return the id of the current session. Throws an error with a message for the user when there is none. */
+  required(): string {
     if (!this.sessionId) throw new Error(t("Open a session first."));
     return this.sessionId;
   }

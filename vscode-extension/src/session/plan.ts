@@ -72,11 +72,21 @@ function stepsIn(list: readonly unknown[], depth: number): readonly PlannedStep[
   return found;
 }
 
-const OPERATIONS = ["added", "completed", "abandoned", "removed", "focused", "renamed", "moved"] as const;
+/** What a screen reader says of each operation on a goal. */
+const SPOKEN = {
+  added: (name: string) => t("Added goal {0}", name),
+  completed: (name: string) => t("Completed goal {0}", name),
+  abandoned: (name: string) => t("Abandoned goal {0}", name),
+  removed: (name: string) => t("Removed goal {0}", name),
+  focused: (name: string) => t("Now working on goal {0}", name),
+  renamed: (name: string) => t("Renamed goal to {0}", name),
+  moved: (name: string) => t("Moved goal {0}", name),
+};
+type Operation = keyof typeof SPOKEN;
 
 /** A goal that a call of `goal` or `step` changed. */
 export interface PlanChange {
-  operation: (typeof OPERATIONS)[number];
+  operation: Operation;
   goalId: string;
   description: string;
 }
@@ -87,8 +97,8 @@ export function planChanges(result: ToolResultPart | undefined): PlanChange[] {
   if (!Array.isArray(list)) return [];
   return list.flatMap((one: unknown): PlanChange[] => {
     const { operation, goal_id: goalId, description } = (typeof one === "object" && one !== null ? one : {}) as Record<string, unknown>;
-    const known = OPERATIONS.find((name) => name === operation);
-    return known && typeof goalId === "string" ? [{ operation: known, goalId, description: typeof description === "string" ? description : "" }] : [];
+    const known = typeof operation === "string" && Object.hasOwn(SPOKEN, operation);
+    return known && typeof goalId === "string" ? [{ operation: operation as Operation, goalId, description: typeof description === "string" ? description : "" }] : [];
   });
 }
 
@@ -104,24 +114,5 @@ export function planLine(change: PlanChange, tree: GoalTree): PlanLine {
   const number = goalNumbers(tree).get(change.goalId) ?? "";
   const ended = change.operation === "completed" || change.operation === "abandoned";
   const summary = ended ? (goalOf(tree, change.goalId)?.summary ?? "") : "";
-  return { ...change, number, summary, spoken: spoken(change, [number, change.description].filter(Boolean).join(" ")) };
-}
-
-function spoken({ operation }: PlanChange, name: string): string {
-  switch (operation) {
-    case "added":
-      return t("Added goal {0}", name);
-    case "completed":
-      return t("Completed goal {0}", name);
-    case "abandoned":
-      return t("Abandoned goal {0}", name);
-    case "removed":
-      return t("Removed goal {0}", name);
-    case "focused":
-      return t("Now working on goal {0}", name);
-    case "renamed":
-      return t("Renamed goal to {0}", name);
-    case "moved":
-      return t("Moved goal {0}", name);
-  }
+  return { ...change, number, summary, spoken: SPOKEN[change.operation]([number, change.description].filter(Boolean).join(" ")) };
 }

@@ -54,7 +54,6 @@ check: $(INSTALLED) $(MODULES) ## lint, format, types, import rules, generated f
 	$(VENV)/bin/basedpyright
 	$(VENV)/bin/lint-imports
 	$(PY) $(EXT)/scripts/generate_protocol.py --check
-	$(PY) $(EXT)/scripts/generate_config_schema.py --check
 	$(PY) $(EXT)/scripts/generate_settings.py --check
 	$(PY) $(EXT)/scripts/generate_docs.py --check
 	$(PY) -m tests.prose
@@ -73,7 +72,6 @@ bench: $(INSTALLED) ## benchmarks: start, overhead a turn, memory, beside other 
 
 generate: $(INSTALLED) ## rewrite the generated files
 	$(PY) $(EXT)/scripts/generate_protocol.py
-	$(PY) $(EXT)/scripts/generate_config_schema.py
 	$(PY) $(EXT)/scripts/generate_settings.py
 	$(PY) $(EXT)/scripts/generate_docs.py
 	$(PY) -m tests.prose --prune

@@ -1,8 +1,9 @@
-"""Write the settings of VS Code from ``daemon/settings.py``; ``--check`` only says whether they are fresh.
+"""Write the settings of VS Code and the schema of config.json from ``daemon/settings.py``; ``--check`` only compares.
 
-Writes ``contributes.configuration`` of ``package.json``, the English descriptions in ``package.nls.json`` and the table
-by which the extension hands the settings to the daemon (``src/daemon/settings.gen.ts``). A setting that is already
-described by hand, because its values have names, keeps its words; its values are checked.
+Writes ``schemas/config.schema.json``, ``contributes.configuration`` of ``package.json``, the English descriptions in
+``package.nls.json`` and the table by which the extension hands the settings to the daemon
+(``src/daemon/settings.gen.ts``). A setting that is already described by hand, because its values have names, keeps its
+words; its values are checked.
 """
 
 from __future__ import annotations
@@ -165,6 +166,7 @@ def files() -> dict[Path, str]:
     if missing := sorted(properties.keys() - grouped - ELSEWHERE.keys()):
         raise SystemExit(f"in no group of generate_settings.py: {', '.join(missing)}")
     properties = {key: value for key, value in properties.items() if key not in ELSEWHERE}
+    schema["properties"]["$schema"] = {"type": "string"}
     manifest = EXTENSION / "package.json"
     text = manifest.read_text("utf-8")
     block = manifest_block(json.loads(text), properties)
@@ -173,6 +175,7 @@ def files() -> dict[Path, str]:
     for key, value in properties.items():
         english.setdefault(f"setting.{setting_name(key)}", f"{value['description']} {UNSET}")
     return {
+        EXTENSION / "schemas" / "config.schema.json": json.dumps(schema, indent=2) + "\n",
         manifest: _BLOCK.sub(lambda _: block, text),
         words: json.dumps(english, indent=2, ensure_ascii=False) + "\n",
         EXTENSION / "src" / "daemon" / "settings.gen.ts": table(properties),

@@ -72,7 +72,7 @@ function stepsIn(list: readonly unknown[], depth: number): readonly PlannedStep[
   return found;
 }
 
-/** What a screen reader says of each operation on a goal. */
+/** Words of a screen reader for each operation on a goal. */
 const SPOKEN = {
   added: (name: string) => t("Added goal {0}", name),
   completed: (name: string) => t("Completed goal {0}", name),

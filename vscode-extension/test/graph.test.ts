@@ -192,7 +192,7 @@ test("messages are asked for by goal and branch, and come as the trace API has t
   const panel = shown();
   say(panel, { type: "ready" });
   answers["goalwright/trace/messages"] = { messages: [message("assistant", 4, [text("hello")])], hasEarlier: true };
-  const wanted = { traceId: "s1", goalId: "1", branchId: "A", descendants: true, withoutGoal: false, inherited: false, before: 9, limit: 50 };
+  const wanted = { sessionId: "s1", goalId: "1", branchId: "A", descendants: true, withoutGoal: false, inherited: false, before: 9, limit: 50 };
   say(panel, { type: "messages", request: 3, wanted });
   const found = (await posted(panel, "messages")) as { request: number; messages: { messageId: string }[]; hasEarlier: boolean };
   assert.deepEqual([found.request, found.messages[0]?.messageId, found.hasEarlier], [3, "m4", true]);

@@ -1,7 +1,7 @@
 /** Messages between the extension host and the graph's page, and the session's data in them, without the texts of messages. Pure. */
 import type { Branch, Branches, Frame, GoalTree, Message, SessionView } from "../../../daemon/api/page/shapes";
 import { TOLD } from "../../../daemon/api/page/session.js";
-import type { Event, Message as StoredMessage } from "../protocol.gen";
+import type { Event, Message as StoredMessage, TraceMessagesParams } from "../protocol.gen";
 import type { Update } from "../session/state";
 
 export type ToGraph =
@@ -15,23 +15,10 @@ export type ToGraph =
   | { type: "messages"; request: number; messages: Message[]; hasEarlier: boolean }
   | { type: "messagesFailed"; request: number; text: string };
 
-/** A selection of messages; `goalId` is the internal id. */
-export interface Wanted {
-  traceId: string;
-  goalId: string | null;
-  branchId: string | null;
-  descendants: boolean;
-  withoutGoal: boolean;
-  /** True to include the messages that a branch inherited. */
-  inherited: boolean;
-  before: number | null;
-  limit: number;
-}
-
 export type FromGraph =
   | { type: "ready" }
   | { type: "branch"; traceId: string; branchId: string }
-  | { type: "messages"; request: number; wanted: Wanted }
+  | { type: "messages"; request: number; wanted: TraceMessagesParams }
   | { type: "reveal"; goalId: string | null; branchId: string | null }
   | { type: "focusChat" }
   | { type: "openTrace" }

@@ -3,8 +3,9 @@ import { page } from "../chat/html";
 import type { Parts } from "../commands";
 import { asProblem } from "../daemon/problems";
 import { childSession } from "../explore/view";
+import type { TraceMessagesParams } from "../protocol.gen";
 import type { Update } from "../session/state";
-import { frameOf, type FromGraph, graphView, type ToGraph, type Wanted, withoutTexts } from "./messages";
+import { frameOf, type FromGraph, graphView, type ToGraph, withoutTexts } from "./messages";
 import type { Frame } from "../../../daemon/api/page/shapes";
 import { t } from "../l10n";
 
@@ -108,7 +109,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   }
 
   private async sendBranch(traceId: string, branchId: string): Promise<void> {
-    const about = { traceId: traceId, branchId: branchId };
+    const about = { traceId, branchId };
     try {
       const loaded = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(traceId, branchId), messages: 0 });
       // Waiting frames are older than this answer, so send them first.
@@ -121,11 +122,10 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     }
   }
 
-  private async sendMessages(request: number, { traceId, goalId, branchId, descendants, withoutGoal, inherited, before, limit }: Wanted): Promise<void> {
-    const params = { sessionId: traceId, goalId, branchId, descendants, withoutGoal, inherited, before, limit };
+  private async sendMessages(request: number, wanted: TraceMessagesParams): Promise<void> {
     try {
-      const { messages, hasEarlier } = await this.parts.daemon.request("goalwright/trace/messages", params);
-      this.post({ type: "messages", request, messages, hasEarlier: hasEarlier });
+      const { messages, hasEarlier } = await this.parts.daemon.request("goalwright/trace/messages", wanted);
+      this.post({ type: "messages", request, messages, hasEarlier });
     } catch (error) {
       this.post({ type: "messagesFailed", request, text: asProblem(error).message });
     }

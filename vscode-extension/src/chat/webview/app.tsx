@@ -11,14 +11,13 @@ import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { useKeptFocus } from "./focus";
 import { draftOf, post, saveDraft, type Draft } from "./host";
-import { UserText } from "./message";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { PlanStrip, showSection } from "./plan";
 import { Queue } from "./queue";
 import { useScroll } from "./scroll";
 import { EMPTY, reduce, type ViewState } from "./store";
-import { Transcript } from "./transcript";
+import { Transcript, Unsent } from "./transcript";
 import { askerName } from "../../explore/format";
 import { Icon } from "./icons";
 import { visibleLine } from "./visible";
@@ -98,12 +97,7 @@ export function App(): JSX.Element {
             )}
             {empty && <Welcome surrounding={surrounding} />}
             {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} own={!record} explored={view.explored} local={surrounding.local} />}
-            {!session &&
-              outbox.map((one) => (
-                <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
-                  <UserText id={one.promptId} text={one.text} />
-                </article>
-              ))}
+            {!session && <Unsent outbox={outbox} />}
           </div>
         </div>
         {!scroll.atEnd && (

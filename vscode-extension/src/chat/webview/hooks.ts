@@ -27,6 +27,13 @@ export function useKeptOpen(part: string): [boolean, () => void] {
   ];
 }
 
+/** Call `then` for Enter in a text field. Shift+Enter is a new line, and Enter within an input method chooses its text. */
+export function onEnter(event: KeyboardEvent, then: () => void): void {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  then();
+}
+
 /** Wrap a component to render again only when `same` reports different props. */
 export function memo<P extends object>(
   inner: (props: P) => VNode | null,

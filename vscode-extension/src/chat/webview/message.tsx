@@ -206,27 +206,11 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
           case "reasoning":
             return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;
           case "reads":
-            return (
-              <Fragment key={index}>
-                <MarkBefore call={part.calls[0]} marks={marks} tree={session.goalTree} />
-                <ReadsRow session={session} calls={part.calls} />
-              </Fragment>
-            );
           case "tool_call":
-            if (PLAN_TOOLS.has(part.name)) {
-              return (
-                <Fragment key={index}>
-                  <MarkBefore call={part} marks={marks} tree={session.goalTree} />
-                  <PlanCard view={toolView(session, part)} tree={session.goalTree} />
-                </Fragment>
-              );
-            }
             return (
               <Fragment key={index}>
-                <MarkBefore call={part} marks={marks} tree={session.goalTree} />
-                <ToolCard view={toolView(session, part)} change={changes[part.id]}>
-                  <Work session={session} call={part} explored={explored} />
-                </ToolCard>
+                <MarkBefore call={part.type === "reads" ? part.calls[0] : part} marks={marks} tree={session.goalTree} />
+                <Calls part={part} session={session} changes={changes} explored={explored} />
               </Fragment>
             );
           case "finish": {
@@ -243,6 +227,18 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
 
 function isPart(part: MessageProps["parts"][number]): part is Part {
   return part !== undefined && part.type !== "reads";
+}
+
+/** The card of a call, or the line of several reads. */
+function Calls({ part, session, changes, explored }: Pick<MessageProps, "session" | "changes" | "explored"> & { part: ToolCallPart | Reads }): JSX.Element {
+  if (part.type === "reads") return <ReadsRow session={session} calls={part.calls} />;
+  const view = toolView(session, part);
+  if (PLAN_TOOLS.has(part.name)) return <PlanCard view={view} tree={session.goalTree} />;
+  return (
+    <ToolCard view={view} change={changes[part.id]}>
+      <Work session={session} call={part} explored={explored} />
+    </ToolCard>
+  );
 }
 
 /** The mark of a goal before the call that starts work on it. */

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { emptyAnswers, isAnswered, withOption } from "../../permission/answers";
 import type { Question, QuestionAnswer } from "../../protocol.gen";
 import { Head, Refused, useReason, useReply, type CardProps } from "./request_card";
+import { onEnter } from "./hooks";
 import { answerOf, saveAnswer } from "./host";
 import { visible, visibleLine } from "./visible";
 import { plural, t } from "../../l10n";
@@ -56,11 +57,7 @@ interface AskedProps {
 
 function Asked({ question, name, answer, onChange, onSend }: AskedProps): JSX.Element {
   const { text, options, multiple } = question;
-  const sendOnEnter = (event: KeyboardEvent): void => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    onSend();
-  };
+  const sendOnEnter = (event: KeyboardEvent): void => onEnter(event, onSend);
   return (
     <fieldset class="asked">
       <legend>{visible(text)}</legend>

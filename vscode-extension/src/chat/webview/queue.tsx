@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
 import { handedLine } from "../code_action_line";
 import { IconButton, TextButton } from "./buttons";
+import { onEnter } from "./hooks";
 import { editOf, post, saveEdit } from "./host";
 import { t } from "../../l10n";
 
@@ -91,9 +92,7 @@ function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX
           onInput={(event) => write(promptId, event.currentTarget.value)}
           onKeyDown={(event) => {
             if (event.key === "Escape" && !event.isComposing) hold(promptId, null);
-            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-            event.preventDefault();
-            save(prompt);
+            onEnter(event, () => save(prompt));
           }}
         />
         <div class="buttons">

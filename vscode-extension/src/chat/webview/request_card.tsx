@@ -7,6 +7,7 @@ import { headline } from "../../permission/format";
 import type { PermissionRequest } from "../../protocol.gen";
 import { askerName } from "../../explore/format";
 import { TextButton } from "./buttons";
+import { onEnter } from "./hooks";
 import { answerOf, post, saveAnswer } from "./host";
 import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
@@ -97,11 +98,7 @@ export function Feedback({ request, disabled, send }: { request: PermissionReque
           setText(event.currentTarget.value);
           saveAnswer(request, { feedback: event.currentTarget.value });
         }}
-        onKeyDown={(event) => {
-          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-          event.preventDefault();
-          if (ready) send(text);
-        }}
+        onKeyDown={(event) => onEnter(event, () => ready && send(text))}
       />
       <TextButton label={t("Send feedback")} class="primary" disabled={!ready} onClick={() => send(text)} />
     </div>

@@ -88,11 +88,7 @@ export function Transcript({ session, outbox, changes, explored, local, own: edi
       {session.session.status === "idle" && outbox.length === 0 && <ChangedFiles items={items} changes={changes} />}
       {prompt && <AfterTurn session={session} />}
       {prompt && session.session.demo && <Connect local={local} />}
-      {outbox.map((one) => (
-        <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
-          <UserText id={one.promptId} text={one.text} />
-        </article>
-      ))}
+      <Unsent outbox={outbox} />
       {retry ? (
         <Retrying key={retry.attempt} retry={retry} />
       ) : (
@@ -100,6 +96,15 @@ export function Transcript({ session, outbox, changes, explored, local, own: edi
       )}
     </>
   );
+}
+
+/** Prompts that the daemon has not confirmed yet. */
+export function Unsent({ outbox }: Pick<TranscriptProps, "outbox">): JSX.Element[] {
+  return outbox.map((one) => (
+    <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
+      <UserText id={one.promptId} text={one.text} />
+    </article>
+  ));
 }
 
 /** Buttons for a turn that ended early. */

@@ -42,7 +42,7 @@ export class HostApi {
     const request = ++this.asked;
     const { internal_goal_id: goal, branch_id: branch, before, limit } = query;
     const wanted = {
-      traceId: decodeURIComponent(found),
+      sessionId: decodeURIComponent(found),
       goalId: typeof goal === "string" ? goal : null,
       branchId: typeof branch === "string" ? branch : null,
       descendants: query["descendants"] === true,

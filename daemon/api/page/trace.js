@@ -1,22 +1,20 @@
 // One trace on the page: its graph and steps, followed live.
 
 import { ApiError } from "./api.js";
-import { branchKey, dagOf } from "./dag.js";
+import { branchKey } from "./dag.js";
 import { h } from "./dom.js";
-import { DagView } from "./draw.js";
 import { NARROW, layoutOf } from "./layout.js";
-import { levelOf, showWay, wayTo } from "./levels.js";
+import { showWay } from "./levels.js";
 import { t } from "./l10n.js";
-import { Fetches, aroundWork, everything, takeBranch } from "./expansion.js";
-import { applyEvent, changesOf, isWorking, viewOf } from "./session.js";
+import { takeBranch } from "./expansion.js";
+import { PlanGraph } from "./plan_graph.js";
+import { applyEvent, changesOf, viewOf } from "./session.js";
 import { Watch } from "./socket.js";
 import { StepTree } from "./steps.js";
 
 /** @import { Api } from "./api.js" */
-/** @import { Branch, DagEdge, DagNode, Frame, SessionView, Step } from "./shapes.js" */
+/** @import { DagEdge, DagNode, Frame, SessionView, Step } from "./shapes.js" */
 
-/** Shortest time between two redraws while events arrive. */
-const PAUSE_MS = 80;
 /** Delay before a branch that changed during its request is fetched again. */
 const AGAIN_MS = 150;
 
@@ -30,7 +28,7 @@ const AGAIN_MS = 150;
  * @property {(message: string) => void} onError
  */
 
-export class TraceView {
+export class TraceView extends PlanGraph {
   /**
    * @param {{ graph: HTMLElement, steps: HTMLElement }} places
    * @param {Api} api
@@ -38,41 +36,21 @@ export class TraceView {
    * @param {TraceHooks} hooks
    */
   constructor({ graph, steps }, api, traceId, hooks) {
+    // The section is the panel of its tab for screen readers, so the graph needs an element of its own.
+    const way = graph.appendChild(h("nav", { class: "dag-way", "aria-label": t("Level of the plan"), hidden: true }));
+    super(graph, graph.appendChild(h("div")), { onOpen: hooks.onOpen });
+    this.way = way;
     this.api = api;
     this.traceId = traceId;
     this.hooks = hooks;
-    this.graph = graph;
-    /** @type {SessionView | null} */
-    this.state = null;
-    /** @type {Set<string>} */
-    this.expanded = new Set();
-    /** The goal or branch that is shown as a level of its own. @type {string | null} */
-    this.root = null;
     /** @type {Watch | null} */
     this.watch = null;
     this.closed = false;
-    this.follow = true;
-    /** The agent's place at the last redraw. @type {string | null} */
-    this.place = null;
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    this.timer = undefined;
-    this.fetches = new Fetches();
-    /** Whether everything is to be expanded, including what is loaded later. */
-    this.all = false;
     this.stepsShown = false;
     /** @type {string | null} */
     this.line = null;
     /** Milliseconds that the last redraw took, for benchmarks. */
     this.took = { dag: 0, layout: 0, draw: 0 };
-    // The section is the panel of its tab for screen readers, so the graph needs an element of its own.
-    this.way = graph.appendChild(h("nav", { class: "dag-way", "aria-label": t("Level of the plan"), hidden: true }));
-    this.host = graph.appendChild(h("div"));
-    this.view = new DagView(this.host, {
-      onOpen: hooks.onOpen,
-      onToggle: (key, open) => this.toggle(key, open),
-      onEnter: (key) => this.go(key),
-      onUp: () => this.up(),
-    });
     this.steps = new StepTree(steps, api, hooks.onStep);
   }
 
@@ -131,97 +109,35 @@ export class TraceView {
     }
   }
 
-  /** Expands everything around a running branch, because users want to see it. @param {Branch | undefined} branch */
-  openFork(branch) {
-    if (this.state) for (const key of aroundWork(this.state, branch)) this.expanded.add(key);
-  }
-
-  soon() {
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      this.draw();
-    }, PAUSE_MS);
-  }
-
+  /** @override */
   draw() {
     const { state } = this;
-    if (!state || this.closed || this.graph.hidden) return;
+    if (!state || this.closed || this.area.hidden) return;
     const begun = performance.now();
-    const way = wayTo(state, this.root);
-    this.root = way.at(-1)?.key ?? null;
+    const { way, dag } = this.level(state);
     showWay(this.way, way, (key) => this.go(key));
-    const dag = dagOf(state.goalTree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
     const made = performance.now();
     // Only a narrow window turns the graph: opening the message pane beside it must not.
-    const layout = layoutOf(dag, { wrap: Math.max(Math.min(NARROW, innerWidth), this.graph.clientWidth) });
+    const layout = layoutOf(dag, { wrap: Math.max(Math.min(NARROW, innerWidth), this.area.clientWidth) });
     const placed = performance.now();
     this.view.show(dag, layout);
     this.took = { dag: made - begun, layout: placed - made, draw: performance.now() - placed };
-    this.graph.dataset["nodes"] = String(dag.nodes.length);
-    this.graph.dataset["took"] = JSON.stringify(this.took);
+    this.area.dataset["nodes"] = String(dag.nodes.length);
+    this.area.dataset["took"] = JSON.stringify(this.took);
     const place = dag.nodes.findLast((node) => node.current)?.key ?? null;
-    if (place && place !== this.place && this.place !== null && this.follow) this.view.reveal(place);
+    const { place: before } = this;
+    if (place && place !== before && before !== null && this.follow) this.view.reveal(place);
     this.place = place;
   }
 
-  // -- expanding and collapsing
-
-  /**
-   * @param {string} key
-   * @param {boolean} open
-   */
-  toggle(key, open) {
-    if (open) this.expanded.add(key);
-    else {
-      this.expanded.delete(key);
-      this.all = false;
-    }
-    if (open && key.startsWith("branch:")) void this.fetchBranch(key.slice("branch:".length));
-    this.draw();
-  }
-
-  /** Shows the goals within a goal or branch as a level of its own. @param {string | null} root null: the whole plan */
+  /** @override @param {string | null} root */
   go(root) {
-    const { state, view } = this;
-    if (!state || root === this.root) return;
-    /** @type {string | null} */
-    let key = this.root;
-    const focus = this.graph.contains(document.activeElement) || document.activeElement === document.body;
-    this.root = root;
-    view.select(null);
-    if (root?.startsWith("branch:")) void this.fetchBranch(root.slice("branch:".length));
-    this.draw();
-    view.readable();
-    // Going up selects the level just left; going down selects the first goal.
-    while (key !== null && !view.nodes.has(key)) key = levelOf(state, key);
-    view.select(key ?? view.dag.nodes[1]?.key ?? "start", { focus });
+    if (root !== this.root) super.go(root);
   }
 
-  up() {
-    if (!this.state || this.root === null) return false;
-    this.go(levelOf(this.state, this.root));
-    return true;
-  }
-
-  /** Expands everything, including branches whose goals arrive later. */
-  expandAll() {
-    this.all = true;
-    this.openAll();
-    this.draw();
-  }
-
-  openAll() {
-    const { state } = this;
-    if (!state || !this.all) return;
-    for (const key of everything(state)) this.expanded.add(key);
-    for (const branch of Object.values(state.branches)) if (!branch.goalTree && !branch.removed) void this.fetchBranch(branch.id);
-  }
-
-  collapseAll() {
-    this.all = false;
-    this.expanded.clear();
-    this.draw();
-    this.view.readable();
+  /** @override @param {string} id */
+  fetch(id) {
+    void this.fetchBranch(id);
   }
 
   /**

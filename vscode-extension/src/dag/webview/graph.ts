@@ -1,14 +1,11 @@
-import { branchKey, dagOf, placeOfWork } from "../../../../daemon/api/page/dag.js";
-import { DagView } from "../../../../daemon/api/page/draw.js";
+import { branchKey, placeOfWork } from "../../../../daemon/api/page/dag.js";
 import { layoutOf } from "../../../../daemon/api/page/layout.js";
-import { findGoals, forkAround, levelOf, wayTo, type Level } from "../../../../daemon/api/page/levels.js";
-import { Fetches, aroundWork, everything, takeBranch } from "../../../../daemon/api/page/expansion.js";
-import { applyEvent, changesOf, isWorking } from "../../../../daemon/api/page/session.js";
-import type { Branch, DagEdge, DagNode, Frame, SessionView } from "../../../../daemon/api/page/shapes";
+import { findGoals, forkAround, levelOf, type Level } from "../../../../daemon/api/page/levels.js";
+import { takeBranch } from "../../../../daemon/api/page/expansion.js";
+import { PlanGraph } from "../../../../daemon/api/page/plan_graph.js";
+import { applyEvent, changesOf } from "../../../../daemon/api/page/session.js";
+import type { DagEdge, DagNode, Frame, SessionView } from "../../../../daemon/api/page/shapes";
 import type { ToGraph } from "../messages";
-
-/** Shortest time between two drawings while events arrive. */
-const PAUSE_MS = 80;
 
 export interface GraphHooks {
   /** Called when title, status or totals change. */
@@ -24,43 +21,28 @@ export interface GraphHooks {
 }
 
 /** The graph of the current session: expanded nodes, selection, and updates from events. The web page's modules draw it. */
-export class Graph {
-  readonly view: DagView;
-  state: SessionView | null = null;
-  expanded = new Set<string>();
-  /** The goal or branch that is shown alone. */
-  root: string | null = null;
-  follow = true;
-  private readonly fetches = new Fetches();
-  /** True to expand everything, including branches that arrive later. */
-  private all = false;
-  /** The agent's last shown position. */
-  private place: string | null = null;
+export class Graph extends PlanGraph {
   /** True after the user moved or selected something, so that the view does not move automatically. */
   private held = false;
   private onEdge = false;
-  private timer: ReturnType<typeof setTimeout> | undefined;
   private width = 0;
   /** Index of the selected search result. */
   private at = -1;
 
   constructor(
-    private readonly host: HTMLElement,
+    host: HTMLElement,
     private readonly hooks: GraphHooks,
   ) {
-    // The view reports clicks on edges and on nodes alike, so remember which it was.
-    host.addEventListener("click", ({ target }) => (this.onEdge = target instanceof Element && target.closest(".dag-edge") !== null), { capture: true });
-    host.addEventListener("keydown", () => (this.onEdge = false), { capture: true });
-    this.view = new DagView(host, {
+    super(host, host, {
       onSelect: () => (this.held = true),
       onOpen: (node, edge) => {
         this.held = true;
         hooks.onOpen(node, edge, !this.onEdge);
       },
-      onToggle: (key, open) => this.toggle(key, open),
-      onEnter: (key) => this.go(key),
-      onUp: () => this.up(),
     });
+    // The view reports clicks on edges and on nodes alike, so remember which it was.
+    host.addEventListener("click", ({ target }) => (this.onEdge = target instanceof Element && target.closest(".dag-edge") !== null), { capture: true });
+    host.addEventListener("keydown", () => (this.onEdge = false), { capture: true });
     new ResizeObserver(() => {
       if (this.width !== this.host.clientWidth) this.draw();
       // The pane beside the graph takes space, but the node whose messages it shows should stay visible.
@@ -126,6 +108,7 @@ export class Graph {
     this.state = takeBranch(this.state, id, { goalTree, goalCount: goalTree.goals.length, branches }, false);
     if (again) this.fetch(id);
     this.openAll();
+    if (this.all) this.hooks.onExpanded();
     this.draw();
   }
 
@@ -135,53 +118,12 @@ export class Graph {
     this.draw();
   }
 
-  /** Expand everything, including goals of branches that arrive later. */
-  expandAll(): void {
-    this.all = true;
-    this.openAll();
-    this.changed();
-  }
-
-  private openAll(): void {
-    const { state } = this;
-    if (!state || !this.all) return;
-    for (const key of everything(state)) this.expanded.add(key);
-    for (const branch of Object.values(state.branches)) if (!branch.goalTree && !branch.removed) this.fetch(branch.id);
-    this.hooks.onExpanded();
-  }
-
-  collapseAll(): void {
-    this.all = false;
-    this.expanded.clear();
-    this.changed();
-    this.view.readable();
-  }
-
-  /** Show only the goals within a goal or branch; null: the whole plan. */
-  go(root: string | null): void {
-    const { state, view } = this;
-    if (!state) return;
-    const from = this.root;
-    const focus = this.host.contains(document.activeElement) || document.activeElement === document.body;
-    if (root !== from) {
-      this.root = root;
+  override go(root: string | null): void {
+    if (this.state && root !== this.root) {
       this.held = false;
-      view.viewport.touched = false;
-      view.select(null);
-      if (root?.startsWith("branch:")) this.fetch(root.slice("branch:".length));
-      this.changed();
-      view.readable();
+      this.view.viewport.touched = false;
     }
-    // On the way up, select the level that was left; on the way down, the first node.
-    let key = from;
-    while (key !== null && !view.nodes.has(key)) key = levelOf(state, key);
-    view.select(key ?? view.dag.nodes[1]?.key ?? "start", { focus });
-  }
-
-  private up(): boolean {
-    if (!this.state || this.root === null) return false;
-    this.go(levelOf(this.state, this.root));
-    return true;
+    super.go(root);
   }
 
   /** Mark the nodes that contain a text; returns their number. */
@@ -205,23 +147,17 @@ export class Graph {
       const fork = forkAround(state, key);
       if (fork) this.expanded.add(fork);
       this.root = levelOf(state, key);
-      this.changed();
+      this.redraw();
     }
     this.view.select(key);
     return this.at + 1;
   }
 
-  private toggle(key: string, open: boolean): void {
+  override toggle(key: string, open: boolean): void {
     this.held = true;
-    if (open) this.expanded.add(key);
-    else {
-      this.expanded.delete(key);
-      this.all = false;
-    }
-    if (open && key.startsWith("branch:")) this.fetch(key.slice("branch:".length));
     const { selected } = this.view;
-    const focus = this.host.contains(document.activeElement) || document.activeElement === document.body;
-    this.changed();
+    const focus = this.hasFocus();
+    super.toggle(key, open);
     // The selected node may be hidden now, or replaced by the nodes within it.
     const next = selected && this.view.nodes.has(selected) ? selected : (open ? this.view.dag.nodes.find((node) => node.within[0] === key)?.key : key.replace(/^fork:/, "goal:"));
     if (selected) this.view.select(next ?? null, { focus });
@@ -236,34 +172,23 @@ export class Graph {
     return true;
   }
 
-  private changed(): void {
+  override redraw(): void {
     this.hooks.onExpanded();
     this.draw();
   }
 
-  /** Expand running branches and what surrounds them, because users want to see these. */
-  private openFork(branch: Branch | undefined): void {
-    if (this.state) for (const key of aroundWork(this.state, branch)) this.expanded.add(key);
-  }
-
-  private fetch(id: string): void {
+  override fetch(id: string): void {
     if (this.fetches.begin(id)) this.hooks.onBranch(id);
   }
 
-  private soon(): void {
-    this.timer ??= setTimeout(() => this.draw(), PAUSE_MS);
-  }
-
-  private draw(): void {
+  override draw(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
     const { state, view } = this;
     if (!state) return;
     const begun = performance.now();
-    const way = wayTo(state, this.root);
-    this.root = way.at(-1)?.key ?? null;
+    const { way, dag } = this.level(state);
     this.hooks.onLevel(way);
-    const dag = dagOf(state.goalTree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
     this.width = this.host.clientWidth;
     view.show(dag, layoutOf(dag, { wrap: Math.max(1, this.width) }));
     this.host.dataset["took"] = (performance.now() - begun).toFixed(0);

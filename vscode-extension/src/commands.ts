@@ -18,7 +18,7 @@ import { requestTitle } from "./explore/format";
 import type { GoalCommands } from "./goals/commands";
 import type { GoalsView } from "./goals/view";
 import type { Place } from "./goals/tree";
-import { nameOf } from "./goals/model";
+import { nameOf, placeOf } from "./goals/model";
 import { restore, reviewSince, step } from "./history/commands";
 import type { FileHistory } from "./history/model";
 import type { ModelCommands } from "./models/commands";
@@ -31,7 +31,6 @@ import type { PermissionRequest } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
 import type { SessionPicker } from "./session/picker";
 import type { Attention } from "./status/attention";
-import { placeOf } from "./goals/branches";
 import { childSession } from "./explore/view";
 import { t } from "./l10n";
 

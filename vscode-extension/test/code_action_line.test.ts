@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { handedLine } from "../src/chat/code_action_line";
+import { handedLine } from "../src/composer/text";
 
 const FILE = "The file as it is in the editor:\n\n```\n1\tx\n```\n\nThe numbered lines are the file's text.";
 

@@ -2,9 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import * as vscode from "vscode";
 import { textOf, toEnding, toMessages, toPiece, toTools, type WireMessage } from "../src/models/language_model_wire";
-import { LanguageModels } from "../src/models/language_models";
-import { Outbox } from "../src/models/outbox";
-import { TokenCounts } from "../src/models/token_counts";
+import { LanguageModels, Outbox, TokenCounts } from "../src/models/language_models";
 import type { AnswerPiece, EditorChat, ModelAnswerParams } from "../src/protocol.gen";
 import { chatModels, chatModelsChanged, LanguageModelThinkingPart } from "./fakes/vscode";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { shellCommand } from "../src/chat/links";
-import { foundOf, listingOf } from "../src/session/tool_results";
+import { foundOf, listingOf } from "../src/session/tools";
 
 test("a file that was read is its lines, without the numbers that are for the model", () => {
   assert.deepEqual(listingOf("1→def f():\n2→    return 1→2\n3→"), { first: 1, code: "def f():\n    return 1→2\n", notes: [] });

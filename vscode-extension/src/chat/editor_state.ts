@@ -32,17 +32,17 @@ export class SurroundingModel extends Observable<Surrounding> {
       daemon.onDidChangeState((state) => {
         this.fire();
         if (state.phase !== "connected") return;
-        void this.readRecent();
-        void this.readMode();
-        void this.readLocal(state.status);
+        this.readRecent();
+        this.readMode();
+        this.readLocal(state.status);
       }),
       sessions.onDidChange((change) => {
-        if (change.kind === "reset" && !sessions.state && daemon.state.phase === "connected") void this.readRecent();
+        if (change.kind === "reset" && !sessions.state && daemon.state.phase === "connected") this.readRecent();
       }),
       attention.onDidChange(() => {
         if (sessions.state || daemon.state.phase !== "connected") return;
         this.fire();
-        void this.readRecent();
+        this.readRecent();
       }),
       active.onDidChange(() => this.fire()),
       vscode.workspace.onDidChangeWorkspaceFolders(() => this.fire()),
@@ -92,35 +92,31 @@ export class SurroundingModel extends Observable<Surrounding> {
     this.fire();
   }
 
-  private async readRecent(): Promise<void> {
-    try {
+  /** Read a part of the state. It is a convenience: without it the old one stays, and what needs it reports the error. */
+  private read(part: () => Promise<void>): void {
+    void part().then(() => this.fire(), () => undefined);
+  }
+
+  private readRecent(): void {
+    this.read(async () => {
       this.recent = (await this.sessions.list(RECENT)).sessions;
-      this.fire();
-    } catch {
-      // The list is only a convenience; Open Session… reports the error.
-    }
+    });
   }
 
   /** Only users without a model need to know which model servers run on this machine. */
-  private async readLocal({ demo }: DaemonStatus): Promise<void> {
+  private readLocal({ demo }: DaemonStatus): void {
     if (!demo) return;
-    try {
+    this.read(async () => {
       const { providers } = await this.daemon.request("goalwright/model/list", { provider: null, env: {} });
       this.local = providers.filter(({ keyVariable, connected }) => !keyVariable && connected).map(({ id }) => id);
-      this.fire();
-    } catch {
-      // The user can still connect them by hand.
-    }
+    });
   }
 
-  private async readMode(): Promise<void> {
-    try {
-      this.mode = (await this.daemon.request("goalwright/permission/rules", {})).mode;
-      this.fire();
-    } catch {
-      // Fall back to the setting until a session reports its mode.
-      this.mode = undefined;
-    }
+  private readMode(): void {
+    this.read(async () => {
+      // Without an answer, a new session has the mode of the setting.
+      this.mode = await this.daemon.request("goalwright/permission/rules", {}).then(({ mode }) => mode, () => undefined);
+    });
   }
 
   private fire(): void {

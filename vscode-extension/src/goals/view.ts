@@ -7,9 +7,8 @@ import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { chain, changedGoals, childrenOf, drop, goalNumbers, goalOf, matchingGoals, NO_GOALS, progress } from "./tree";
 import type { Branches, Update } from "../session/state";
-import { below, branchElement, branchGoalElement, branchRow, branchTooltip, placeOf } from "./branches";
 import type { GoalCommands } from "./commands";
-import { escape, row, tooltip, type GoalRow } from "./model";
+import { below, branchElement, branchGoalElement, branchRow, branchTooltip, escape, type GoalRow, placeOf, row, tooltip } from "./model";
 import { plural, t } from "../l10n";
 
 const OPENED = "goalsOpened";

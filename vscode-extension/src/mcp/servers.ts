@@ -114,19 +114,9 @@ function rows({ servers, problems }: McpListResult): Item[] {
   return [...found, ...problems.map((problem) => ({ label: `$(warning) ${t("Not used")}`, detail: problem }))];
 }
 
+const STATES: Readonly<Record<Exclude<McpServer["state"], "ready">, string>> = { starting: t("starting"), failed: t("failed"), signed_out: t("needs sign-in"), stopped: t("not started"), disabled: t("disabled") };
+
 function stateText({ state, tools, prompts, resources }: McpServer): string {
-  switch (state) {
-    case "ready":
-      return [t("ready, tools: {0}", tools.length), prompts.length > 0 && t("prompts: {0}", prompts.length), resources > 0 && t("resources: {0}", resources)].filter(Boolean).join(", ");
-    case "starting":
-      return t("starting");
-    case "failed":
-      return t("failed");
-    case "signed_out":
-      return t("needs sign-in");
-    case "stopped":
-      return t("not started");
-    case "disabled":
-      return t("disabled");
-  }
+  if (state !== "ready") return STATES[state];
+  return [t("ready, tools: {0}", tools.length), prompts.length > 0 && t("prompts: {0}", prompts.length), resources > 0 && t("resources: {0}", resources)].filter(Boolean).join(", ");
 }

@@ -1,9 +1,8 @@
 import * as vscode from "vscode";
 import { t } from "../l10n";
-import type { EditorChat, EditorModelsResult, ModelAnswerParams, ModelAnswerResult } from "../protocol.gen";
+import type { AnswerEnding, AnswerPiece, EditorChat, EditorModelsResult, ModelAnswerParams, ModelAnswerResult } from "../protocol.gen";
 import { textOf, toEnding, toMessages, toPiece, toTools, type WireMessage, type WireTool } from "./language_model_wire";
-import { Outbox } from "./outbox";
-import { TokenCounts } from "./token_counts";
+import type { LanguageModelChat } from "vscode";
 
 /** Send more of an answer to the daemon that asked for it. Rejects when its connection has closed. */
 export type SendAnswer = (params: ModelAnswerParams) => Promise<ModelAnswerResult>;
@@ -125,4 +124,137 @@ function changed(milliseconds: number): Promise<void> {
     const timer = setTimeout(done, milliseconds);
     const listener = vscode.lm.onDidChangeChatModels(done);
   });
+}
+
+/** Characters that may wait while a message is on its way. */
+const MOST_WAITING = 1_000_000;
+
+/** Sends an answer to the daemon piece by piece, each message after the reply to the one before; what comes meanwhile is sent together. */
+export class Outbox {
+  private waiting: AnswerPiece[] = [];
+  private size = 0;
+  private sending: Promise<void> | undefined;
+  private open = true;
+
+  /** `unwanted` is called when the daemon wants no more, or has gone. */
+  constructor(
+    private readonly send: (pieces: AnswerPiece[], ending: AnswerEnding | null) => Promise<ModelAnswerResult>,
+    private readonly unwanted: () => void,
+  ) {}
+
+  get wanted(): boolean {
+    return this.open;
+  }
+
+  /** Send a piece soon. Resolves when there is room for more. */
+  async add(piece: AnswerPiece): Promise<void> {
+    for (const part of cut(piece)) {
+      this.put(part);
+      this.sending ??= this.pump();
+      if (this.size > MOST_WAITING) await this.sending;
+    }
+  }
+
+  /** Send the rest and the ending. */
+  async end(ending: AnswerEnding): Promise<void> {
+    await this.sending;
+    if (this.open) await this.deliver([], ending);
+  }
+
+  private async pump(): Promise<void> {
+    // In the next turn of the loop: the parts that VS Code delivers together are one message.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.open && this.waiting.length > 0) {
+      const pieces = this.waiting;
+      this.waiting = [];
+      this.size = 0;
+      await this.deliver(pieces, null);
+    }
+    this.sending = undefined;
+  }
+
+  private async deliver(pieces: AnswerPiece[], ending: AnswerEnding | null): Promise<void> {
+    try {
+      if ((await this.send(pieces, ending)).wanted || ending) return;
+    } catch (error) {
+      // It has gone, or rejects the message, and would wait for the next one.
+      void this.send([], { error: "unknown", message: String(error) }).catch(() => undefined);
+    }
+    this.open = false;
+    this.unwanted();
+  }
+
+  private put(piece: AnswerPiece): void {
+    const last = this.waiting.at(-1);
+    this.size += length(piece);
+    if (last?.text && piece.text) last.text += piece.text;
+    else if (last?.reasoning && piece.reasoning) last.reasoning += piece.reasoning;
+    else this.waiting.push({ ...piece });
+  }
+}
+
+function length({ text = "", reasoning = "", callInput = "" }: AnswerPiece): number {
+  return text.length + reasoning.length + callInput.length;
+}
+
+/** Cut a long text in parts that a message may have. */
+function* cut(piece: AnswerPiece): Generator<AnswerPiece> {
+  const kind = piece.text ? "text" : "reasoning";
+  const text = piece[kind];
+  if (!text || text.length <= MOST_WAITING) yield piece;
+  else for (let at = 0; at < text.length; at += MOST_WAITING) yield { [kind]: text.slice(at, at + MOST_WAITING) };
+}
+
+/** Counting is a help, not worth a wait. */
+const COUNTING_MS = 2_000;
+/** New messages up to which each is counted alone. */
+const FEW = 8;
+
+type Counter = Pick<LanguageModelChat, "id" | "vendor" | "countTokens">;
+
+/** Counts tokens with a model's own tokenizer. A conversation grows at its end, so only what is new is counted. */
+export class TokenCounts {
+  private model = "";
+  private texts: readonly string[] = [];
+  private tokens: readonly number[] = [];
+
+  /** Tokens of a text; null when the model does not tell in time. */
+  async of(model: Counter, text: string): Promise<number | null> {
+    if (!text) return 0;
+    try {
+      const counted = await inTime(model.countTokens(text));
+      return counted !== undefined && Number.isFinite(counted) && counted >= 0 ? Math.round(counted) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Tokens of a prompt of several texts; null when the model does not tell in time. */
+  async ofPrompt(model: Counter, texts: readonly string[]): Promise<number | null> {
+    const name = `${model.vendor}/${model.id}`;
+    const [before, known] = name === this.model ? [this.texts, this.tokens] : [[], []];
+    let same = 0;
+    while (same < texts.length && texts[same] === before[same]) same++;
+    const fresh = texts.slice(same);
+    const counted =
+      fresh.length <= FEW
+        ? await Promise.all(fresh.map((text) => this.of(model, text)))
+        : [await this.of(model, fresh.join("\n")), ...fresh.slice(1).map(() => 0)];
+    const tokens = [...known.slice(0, same), ...counted];
+    if (!tokens.every((count) => count !== null)) return null;
+    [this.model, this.texts, this.tokens] = [name, texts, tokens];
+    return tokens.reduce((sum, count) => sum + count, 0);
+  }
+}
+
+async function inTime(counting: Thenable<number>): Promise<number | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), COUNTING_MS);
+  });
+  try {
+    return await Promise.race([counting, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -241,17 +241,15 @@ export function forgottenLine(grants: readonly { permission: string; pattern: st
   return t("No longer allowed: {0}", grantNames(grants));
 }
 
+const REMEMBERED: Readonly<Record<Scope, (names: string) => string>> = {
+  session: (names) => t("Always allowed in this session: {0}", names),
+  workspace: (names) => t("Always allowed in this workspace: {0}", names),
+  user: (names) => t("Always allowed everywhere: {0}", names),
+};
+
 /** Return the line for the transcript: `Always allowed in this workspace: bash: git log *`. */
 export function rememberedLine(grants: readonly { permission: string; pattern: string }[], scope: Scope): string {
-  const names = grantNames(grants);
-  switch (scope) {
-    case "session":
-      return t("Always allowed in this session: {0}", names);
-    case "workspace":
-      return t("Always allowed in this workspace: {0}", names);
-    case "user":
-      return t("Always allowed everywhere: {0}", names);
-  }
+  return REMEMBERED[scope](grantNames(grants));
 }
 
 function grantNames(grants: readonly { permission: string; pattern: string }[]): string {

@@ -1,7 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { mergeWords } from "../../goals/branches";
-import { STATUS_WORDS } from "../../goals/model";
+import { mergeWords, STATUS_WORDS } from "../../goals/model";
 import { changedGoals, drop, nowWords, progress, type ShownGoal, shownGoals } from "../../goals/tree";
 import type { Goal, GoalTree } from "../../protocol.gen";
 import type { SessionState } from "../../session/state";

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
-import { handedLine } from "../code_action_line";
+import { handedLine } from "../../composer/text";
 import { IconButton, TextButton } from "./buttons";
 import { onEnter } from "./hooks";
 import { editOf, post, saveEdit } from "./host";

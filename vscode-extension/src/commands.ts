@@ -329,9 +329,9 @@ async function choosePython(parts: Parts): Promise<void> {
 
 function branchActions({ sessions, explorations, records, chat }: Pick<Parts, "sessions" | "explorations" | "records" | "chat">): Record<string, (element: unknown) => unknown> {
   const on = (action: (sessionId: string, branchId: string) => unknown) => (element: unknown) => {
-    const place = typeof element === "string" ? placeOf(element) : undefined;
+    const { branch } = typeof element === "string" ? placeOf(element) : {};
     const { sessionId } = sessions;
-    return sessionId && place && "branch" in place ? action(sessionId, place.branch) : undefined;
+    return sessionId && branch !== undefined ? action(sessionId, branch) : undefined;
   };
   return {
     showBranchChanges: on((sessionId, id) => explorations.open(sessionId, id)),

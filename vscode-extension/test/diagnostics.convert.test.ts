@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Diagnostic } from "vscode";
-import { chosen, ofTypeScript, toLsp } from "../src/diagnostics/convert";
+import { chosen, ofTypeScript, toLsp } from "../src/diagnostics/editor";
 import { hashOf } from "../src/diagnostics/watcher";
 
 function shown(over: Partial<Diagnostic> = {}): Diagnostic {

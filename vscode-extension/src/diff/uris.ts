@@ -19,14 +19,14 @@ export interface Proposed {
   path: string;
 }
 
-/** Build a URI. Its path keeps name and extension, by which VS Code detects the language; the query has the exact values. */
-export function address(scheme: typeof BEFORE | typeof AFTER, proposed: Proposed): Address {
-  const slashed = proposed.path.replaceAll("\\", "/");
-  return {
-    scheme,
-    path: slashed.startsWith("/") ? slashed : `/${slashed}`,
-    query: JSON.stringify({ request: proposed.requestId, path: proposed.path }),
-  };
+/** Build a URI of a file. Its path keeps name and extension, by which VS Code detects the language; the query has the exact values. */
+export function addressOf(scheme: string, path: string, about: object): Address {
+  const slashed = path.replaceAll("\\", "/");
+  return { scheme, path: slashed.startsWith("/") ? slashed : `/${slashed}`, query: JSON.stringify(about) };
+}
+
+export function address(scheme: typeof BEFORE | typeof AFTER, { requestId, path }: Proposed): Address {
+  return addressOf(scheme, path, { request: requestId, path });
 }
 
 /** Parse a URI, or return undefined when this module did not make it. */

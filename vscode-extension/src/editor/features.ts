@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { Parts } from "../commands";
-import { toLsp } from "../diagnostics/convert";
+import { toLsp } from "../diagnostics/editor";
 import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES, type Target } from "./lenses";
 import { t } from "../l10n";
 

@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
+import { addressOf, type Address } from "../diff/uris";
 import type { FileDiff } from "../protocol.gen";
 import { t } from "../l10n";
 
@@ -62,10 +63,8 @@ interface BranchSide {
   side: "base" | "branch";
 }
 
-/** Build a URI. Its path keeps name and extension, by which VS Code detects the language; the query has the exact values. */
-export function sideAddress(side: BranchSide): { scheme: string; path: string; query: string } {
-  const slashed = side.path.replaceAll("\\", "/");
-  return { scheme: BRANCH, path: slashed.startsWith("/") ? slashed : `/${slashed}`, query: JSON.stringify(side) };
+export function sideAddress(side: BranchSide): Address {
+  return addressOf(BRANCH, side.path, side);
 }
 
 export function sideOf(uri: { scheme: string; query: string }): BranchSide | undefined {

@@ -162,9 +162,12 @@ function brief(text: string): string {
 }
 
 /** A row of the tree: a goal of the session, a branch, or a goal of a branch. Goal ids are numbers. */
-export type Place = { goal: string } | { branch: string } | { branch: string; goal: string };
+export interface TreePlace {
+  branch?: string;
+  goal?: string;
+}
 
-export function placeOf(element: string): Place {
+export function placeOf(element: string): TreePlace {
   if (!element.startsWith("@")) return { goal: element };
   const [branch = "", goal] = element.slice(1).split("/");
   return goal === undefined ? { branch } : { branch, goal };

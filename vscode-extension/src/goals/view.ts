@@ -165,27 +165,24 @@ export class GoalsView
   getChildren(element?: string): string[] {
     const found = (goalId: string | null): string[] => below(this.tree, this.branches, goalId).filter((id) => this.matching?.has(id) ?? true);
     if (element === undefined) return found(null);
-    const place = placeOf(element);
-    if (!("branch" in place)) return found(place.goal);
-    const { branch } = place;
-    const tree = this.trees.tree(branch) ?? NO_GOALS;
-    return childrenOf(tree, "goal" in place ? place.goal : null).map((goal) => branchGoalElement(branch, goal.id));
+    const { branch, goal = null } = placeOf(element);
+    if (branch === undefined) return found(goal);
+    return childrenOf(this.treeOf(branch), goal).map(({ id }) => branchGoalElement(branch, id));
   }
 
   getParent(element: string): string | undefined {
-    const place = placeOf(element);
-    if (!("branch" in place)) return goalOf(this.tree, place.goal)?.parentId ?? undefined;
-    if (!("goal" in place)) return this.branches[place.branch]?.exploreStartId;
-    const parent = goalOf(this.trees.tree(place.branch) ?? NO_GOALS, place.goal)?.parentId;
-    return parent ? branchGoalElement(place.branch, parent) : branchElement(place.branch);
+    const { branch, goal } = placeOf(element);
+    if (branch !== undefined && goal === undefined) return this.branches[branch]?.exploreStartId;
+    const parent = goalOf(this.treeOf(branch), goal)?.parentId ?? undefined;
+    if (branch === undefined) return parent;
+    return parent ? branchGoalElement(branch, parent) : branchElement(branch);
   }
 
   getTreeItem(element: string): vscode.TreeItem {
-    const place = placeOf(element);
-    if ("branch" in place && !("goal" in place)) return this.branchItem(place.branch);
-    const inBranch = "branch" in place ? place.branch : undefined;
-    const tree = inBranch === undefined ? this.tree : (this.trees.tree(inBranch) ?? NO_GOALS);
-    const goal = goalOf(tree, place.goal);
+    const { branch: inBranch, goal: goalId } = placeOf(element);
+    if (inBranch !== undefined && goalId === undefined) return this.branchItem(inBranch);
+    const tree = this.treeOf(inBranch);
+    const goal = goalOf(tree, goalId);
     if (!goal) return new vscode.TreeItem("");
     const live = new Set(chain(tree, tree.currentId).map((one) => one.id));
     const { state } = this.sessions;
@@ -195,17 +192,11 @@ export class GoalsView
     const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
     // Matches of a filter may be below a completed goal.
     const isFound = this.matching !== undefined && shown.state !== "leaf";
-    const item = new vscode.TreeItem(shown.label, STATES[isFound ? "expanded" : shown.state]);
+    const item = itemOf(shown, isFound ? "expanded" : shown.state);
     // VS Code stores expanded rows by id, so a goal that has ended gets a new id to fold it.
     const folded = shown.state === "collapsed" && !this.branched(inBranch).has(goal.id);
     item.id = `${this.sessions.sessionId}:${element}${isFound ? ":found" : folded ? ":folded" : ""}`;
-    item.description = shown.description;
     if (inBranch === undefined) item.command = { command: "goalwright.showGoal", title: t("Show it in the chat"), arguments: [goal.id] };
-    item.iconPath = new vscode.ThemeIcon(
-      shown.icon.id,
-      shown.icon.color ? new vscode.ThemeColor(shown.icon.color) : undefined,
-    );
-    item.accessibilityInformation = { label: shown.spoken, role: "treeitem" };
     // Commands for goals apply to the session's goals only, because a branch controls its own plan.
     item.contextValue = inBranch === undefined ? `goal.${goal.status}${shown.current ? ".current" : ""}${this.withChanges.has(goal.id) ? ".changed" : ""}` : "branchGoal";
     if (shown.abandoned) item.resourceUri = vscode.Uri.from({ scheme: ABANDONED, path: `/${goal.id}` });
@@ -214,17 +205,16 @@ export class GoalsView
 
   /** Create the tooltip on hover, so that its numbers are current without redrawing rows for each change. */
   resolveTreeItem(item: vscode.TreeItem, element: string): vscode.TreeItem {
-    const place = placeOf(element);
-    if ("branch" in place && !("goal" in place)) {
-      const branch = this.branches[place.branch];
+    const { branch: inBranch, goal: goalId } = placeOf(element);
+    if (inBranch !== undefined && goalId === undefined) {
+      const branch = this.branches[inBranch];
       if (branch) item.tooltip = new vscode.MarkdownString(branchTooltip(branch, this.waits(branch.id), escape), true);
       return item;
     }
-    const inBranch = "branch" in place;
-    const tree = inBranch ? (this.trees.tree(place.branch) ?? NO_GOALS) : this.tree;
-    const goal = goalOf(tree, place.goal);
-    const meter = inBranch ? undefined : this.sessions.state?.meter?.goals.find((one) => one.goalId === element);
-    if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(place.goal), meter, tree), true);
+    const tree = this.treeOf(inBranch);
+    const goal = goalOf(tree, goalId);
+    const meter = inBranch !== undefined ? undefined : this.sessions.state?.meter?.goals.find((one) => one.goalId === element);
+    if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(goal.id), meter, tree), true);
     return item;
   }
 
@@ -234,11 +224,8 @@ export class GoalsView
     if (!branch || !state) return new vscode.TreeItem("");
     const view = explorationOf(state, branch.exploreStartId).branches.find((one) => one.branch.id === id);
     const shown = branchRow(branch, (view?.requests.length ?? 0) > 0, view?.chosen ?? false);
-    const item = new vscode.TreeItem(shown.label, STATES[branch.goalCount > 0 && !branch.removed ? "collapsed" : "leaf"]);
+    const item = itemOf(shown, branch.goalCount > 0 && !branch.removed ? "collapsed" : "leaf");
     item.id = `${this.sessions.sessionId}:@${id}`;
-    item.description = shown.description;
-    item.iconPath = new vscode.ThemeIcon(shown.icon.id, shown.icon.color ? new vscode.ThemeColor(shown.icon.color) : undefined);
-    item.accessibilityInformation = { label: shown.spoken, role: "treeitem" };
     item.contextValue = shown.contextValue;
     return item;
   }
@@ -267,6 +254,11 @@ export class GoalsView
 
   private get tree(): GoalTree {
     return this.sessions.state?.goalTree ?? NO_GOALS;
+  }
+
+  /** Return the plan of a branch, or without one of the session. */
+  private treeOf(branch: string | undefined): GoalTree {
+    return branch === undefined ? this.tree : (this.trees.tree(branch) ?? NO_GOALS);
   }
 
   /** Many events at once cause only one repaint. */
@@ -302,6 +294,14 @@ export class GoalsView
     // This fails when the row disappeared meanwhile; the next event tries again.
     this.view.reveal(currentId, { select: false, focus: false, expand: true }).then(undefined, () => undefined);
   }
+}
+
+function itemOf({ label, description, icon, spoken }: Pick<GoalRow, "label" | "description" | "icon" | "spoken">, state: GoalRow["state"]): vscode.TreeItem {
+  const item = new vscode.TreeItem(label, STATES[state]);
+  item.description = description;
+  item.iconPath = new vscode.ThemeIcon(icon.id, icon.color ? new vscode.ThemeColor(icon.color) : undefined);
+  item.accessibilityInformation = { label: spoken, role: "treeitem" };
+  return item;
 }
 
 function filterWords(query: string, count: number): string {

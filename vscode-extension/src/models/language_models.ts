@@ -2,7 +2,6 @@ import * as vscode from "vscode";
 import { t } from "../l10n";
 import type { AnswerEnding, AnswerPiece, EditorChat, EditorModelsResult, ModelAnswerParams, ModelAnswerResult } from "../protocol.gen";
 import { textOf, toEnding, toMessages, toPiece, toTools, type WireMessage, type WireTool } from "./language_model_wire";
-import type { LanguageModelChat } from "vscode";
 
 /** Send more of an answer to the daemon that asked for it. Rejects when its connection has closed. */
 export type SendAnswer = (params: ModelAnswerParams) => Promise<ModelAnswerResult>;
@@ -210,7 +209,7 @@ const COUNTING_MS = 2_000;
 /** New messages up to which each is counted alone. */
 const FEW = 8;
 
-type Counter = Pick<LanguageModelChat, "id" | "vendor" | "countTokens">;
+type Counter = Pick<vscode.LanguageModelChat, "id" | "vendor" | "countTokens">;
 
 /** Counts tokens with a model's own tokenizer. A conversation grows at its end, so only what is new is counted. */
 export class TokenCounts {

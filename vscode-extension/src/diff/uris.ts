@@ -45,18 +45,17 @@ export function title(file: Pick<FileDiff, "path" | "kind" | "movedFrom">, branc
   return branchId ? `${askerName(branchId)} · ${plainTitle(file)}` : plainTitle(file);
 }
 
+const TITLES: Readonly<Record<FileDiff["kind"], (name: string) => string>> = {
+  create: (name) => t("{0} — new file proposed by Goalwright", name),
+  update: (name) => t("{0} — proposed by Goalwright", name),
+  delete: (name) => t("{0} — deletion proposed by Goalwright", name),
+};
+
 function plainTitle({ path, kind, movedFrom }: Pick<FileDiff, "path" | "kind" | "movedFrom">): string {
   const name = path.split(/[\\/]/).at(-1) || path;
   if (movedFrom) {
     const old = movedFrom.split(/[\\/]/).at(-1) || movedFrom;
     return t("{0} → {1} — move proposed by Goalwright", old === name ? movedFrom : old, old === name ? path : name);
   }
-  switch (kind) {
-    case "create":
-      return t("{0} — new file proposed by Goalwright", name);
-    case "update":
-      return t("{0} — proposed by Goalwright", name);
-    case "delete":
-      return t("{0} — deletion proposed by Goalwright", name);
-  }
+  return TITLES[kind](name);
 }

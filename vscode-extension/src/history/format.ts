@@ -21,18 +21,17 @@ export function counts(files: readonly Counted[]): string {
   return `+${sum((file) => file.added)} −${sum((file) => file.removed)}`;
 }
 
+const RESTORED: Readonly<Record<FilesRestored["action"], (what: string) => string>> = {
+  undo: (what) => t("You undid {0}", what),
+  redo: (what) => t("You redid {0}", what),
+  restore: (what) => t("Reverted {0}", what),
+};
+
 /** Return the line for the transcript: `You undid edit of src/a.py (+1 −2)`. */
 export function restoredLine({ action, target, files }: Pick<FilesRestored, "action" | "target" | "files">): string {
   const about = targetWords(target) || t("changes of {0}", filesWord(files.length));
   const what = files.length > 0 ? `${about} (${counts(files)})` : about;
-  switch (action) {
-    case "undo":
-      return t("You undid {0}", what);
-    case "redo":
-      return t("You redid {0}", what);
-    case "restore":
-      return t("Reverted {0}", what);
-  }
+  return RESTORED[action](what);
 }
 
 /**

@@ -141,17 +141,8 @@ export class SessionPicker {
   }
 
   private async act(action: Action, session: SessionInfo): Promise<void> {
-    switch (action) {
-      case "pin":
-      case "unpin":
-        return this.pin(session.trace.traceId, action === "pin");
-      case "rename":
-        return this.rename(session);
-      case "export":
-        return this.export(session);
-      case "delete":
-        return this.delete(session);
-    }
+    if (action === "pin" || action === "unpin") return this.pin(session.trace.traceId, action === "pin");
+    return this[action](session);
   }
 
   private async pin(sessionId: string, on: boolean): Promise<void> {

@@ -49,16 +49,15 @@ export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
     };
     const observer = new MutationObserver(look);
     observer.observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["disabled"] });
-    document.addEventListener("focusin", onFocus);
-    document.addEventListener("focusout", onBlur);
-    window.addEventListener("focus", onWindowFocus);
-    for (const type of ["pointerdown", "pointerup", "pointercancel"] as const) window.addEventListener(type, onPointer, true);
+    const ended = new AbortController();
+    const { signal } = ended;
+    document.addEventListener("focusin", onFocus, { signal });
+    document.addEventListener("focusout", onBlur, { signal });
+    window.addEventListener("focus", onWindowFocus, { signal });
+    for (const type of ["pointerdown", "pointerup", "pointercancel"] as const) window.addEventListener(type, onPointer, { capture: true, signal });
     return () => {
       observer.disconnect();
-      document.removeEventListener("focusin", onFocus);
-      document.removeEventListener("focusout", onBlur);
-      window.removeEventListener("focus", onWindowFocus);
-      for (const type of ["pointerdown", "pointerup", "pointercancel"] as const) window.removeEventListener(type, onPointer, true);
+      ended.abort();
     };
   }, [field]);
 }

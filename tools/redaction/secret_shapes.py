@@ -359,14 +359,15 @@ def spans(data: bytes, *, is_json: bool, ends: bool = True) -> Iterator[Span]:
     """
     runs = [run for run in _runs(data) if not _is_data(data, *run)]
     joined = b" ".join([data[start:end] for start, end in runs])
-    if any(beginning in joined for beginning in _BEGINNINGS):
+    if any(map(joined.__contains__, _BEGINNINGS)):
         for start, end in runs:
             yield from _tokens(data, start, end)
             if ends:
                 yield from _begun(data, start, end)
     lower = data.lower()
-    # Most runs are ids and times: where none of the words is near, no expression is tried.
-    if words := sorted(at for word in _WORDS for at in occurrences(lower, word)):
+    if any(map(lower.__contains__, _WORDS)):
+        # Most runs are ids and times: where none of the words is near, no expression is tried.
+        words = sorted(at for word in _WORDS for at in occurrences(lower, word))
         for start, end in runs:
             at = bisect_left(words, start - _NAME)
             near = at < len(words) and words[at] < end

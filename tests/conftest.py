@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.part_times import PartTimes, part_of
+from tests.part_times import NEXT_TEST, PartTimes, is_in_vscode
 from tests.support.examples import register_profile
 from tools.localization import DEFAULT, set_language
 
@@ -45,9 +45,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests in real VS Code in front: then one worker has them all, beside short tests of the others.
 
-    Three windows at once take all of a small machine, and each of them three times as long.
+    Three windows at once take all of a small machine, and each of them three times as long. Tests with a window of
+    their own come first, because the one that the others share costs processor time as long as it is open.
     """
-    items.sort(key=lambda item: part_of(item.nodeid.partition("::")[0]) != "e2e VS Code")
+    items.sort(key=lambda item: (not is_in_vscode(item), "with_model" in getattr(item, "fixturenames", ())))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Leave a note for fixtures that last for several tests."""
+    item.stash[NEXT_TEST] = nextitem
 
 
 def pytest_collection_finish() -> None:

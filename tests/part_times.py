@@ -46,6 +46,15 @@ def part_of(file: str) -> str:
     return f"e2e {next(kinds, 'other')}"
 
 
+NEXT_TEST = pytest.StashKey[pytest.Item | None]()
+"""In each test: the one that this process runs after it."""
+
+
+def is_in_vscode(item: pytest.Item) -> bool:
+    """Return whether a test needs a window of VS Code."""
+    return part_of(item.nodeid.partition("::")[0]) == "e2e VS Code"
+
+
 class PartTimes:
     """A pytest plugin that adds up the time of each part; only the process that reports has one."""
 

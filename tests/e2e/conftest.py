@@ -20,6 +20,7 @@ from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.server import goalwright as run_goalwright
 from tests.e2e.vscode.shared import SharedWindow
 from tests.e2e.vscode.window import Theme, Window, browser_of_this_loop, open_window
+from tests.part_times import NEXT_TEST, is_in_vscode
 from tests.support.drivers.command_line import CommandLine, fresh_account
 from tests.support.drivers.forker import shared_forker
 from tests.support.fakes.model_replies import ReplyLike
@@ -217,10 +218,13 @@ async def shared_window(
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def emptied(shared_window: SharedWindow) -> Path:
-    """The workspace of the shared window, with nothing in it."""
+async def emptied(shared_window: SharedWindow, request: pytest.FixtureRequest) -> AsyncGenerator[Path]:
+    """The workspace of the shared window, with nothing in it. The window is closed after the last test in VS Code."""
     await shared_window.empty()
-    return shared_window.workspace
+    yield shared_window.workspace
+    following = request.node.stash[NEXT_TEST]
+    if following is None or not is_in_vscode(following):
+        await shared_window.close()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from daemon.model.events import BranchCompleted, BranchMessageAdded, BranchPlace
 from daemon.model.messages import Message
 from daemon.store.files import FileTraceStore
 from tests.support.drivers.core import Bench, daemon, prompted
-from tests.support.drivers.ray_cluster import RayNodes, on_ray, shared
+from tests.support.drivers.ray_cluster import RayNodes, on_ray
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Step
 from tests.support.programs import ray_driver
@@ -55,8 +55,10 @@ WAITS = [
 
 
 @pytest.fixture(scope="module")
-def nodes() -> RayNodes:
-    return shared()
+def nodes() -> Iterator[RayNodes]:
+    nodes = RayNodes()
+    yield nodes
+    nodes.end()
 
 
 @asynccontextmanager

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,16 @@ import psutil
 
 from tests.support.programs import ray_nodes
 
+_FORKED_S = 5.0
+"""After so long a process is no fork any more that has yet to become a program, with variables of its own."""
+
 
 class RayNodes:
     """Two nodes on this machine, each with a private folder of its own."""
 
     def __init__(self, cpus: float = 4) -> None:
+        self._known: dict[psutil.Process, bool] = {}
+        """Whether a process belongs to the nodes, as all that these start do."""
         # Short, because sockets are in it.
         self.folder = Path(tempfile.mkdtemp(prefix="gw-ray-"))
         self._process = subprocess.Popen(
@@ -71,7 +75,11 @@ class RayNodes:
     def _ours(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if process.environ().get("GOALWRIGHT_HOME", "").startswith(str(self.folder)):
+                if (ours := self._known.get(process)) is None:
+                    ours = process.environ().get("GOALWRIGHT_HOME", "").startswith(str(self.folder))
+                    if time.time() > process.create_time() + _FORKED_S:
+                        self._known[process] = ours
+                if ours:
                     yield process
 
 
@@ -79,14 +87,6 @@ def _words(process: psutil.Process) -> list[str]:
     with contextlib.suppress(psutil.Error):
         return process.cmdline()
     return []
-
-
-@functools.cache
-def shared() -> RayNodes:
-    """The cluster of this test process; it ends with the process."""
-    nodes = RayNodes()
-    atexit.register(nodes.end)
-    return nodes
 
 
 def on_ray(nodes: RayNodes, **more: Any) -> dict[str, Any]:

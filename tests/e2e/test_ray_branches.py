@@ -24,6 +24,7 @@ from daemon.store.files import FileTraceStore
 from tests.support.drivers.core import Bench, daemon, prompted
 from tests.support.drivers.ray_cluster import RayNodes, on_ray
 from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
 from tests.support.fakes.models import Call, Step
 from tests.support.programs import ray_driver
 from tests.support.scenarios.branches import (
@@ -228,8 +229,17 @@ def relays() -> list[psutil.Process]:
     return [one for one in found if any("ray_relay" in part for part in one.cmdline())]
 
 
-@pytest.mark.parametrize("lost", ["node", "relay"])
-@pytest.mark.parametrize("moment", ["placed", "inherited", "first message"])
+@pytest.mark.parametrize(
+    ("moment", "lost"),
+    [
+        ("placed", "node"),
+        ("placed", "relay"),
+        ("inherited", "relay"),
+        ("inherited", "node"),
+        ("first message", "node"),
+        ("first message", "relay"),
+    ][:: in_full(1, 2)],
+)
 async def test_a_node_may_be_lost_at_any_moment(
     tmp_path: Path, nodes: RayNodes, moment: str, lost: str
 ) -> None:

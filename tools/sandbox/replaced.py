@@ -126,7 +126,7 @@ def _identity(path: Path) -> str:
     except OSError:
         return ""
     if stat.S_ISSOCK(info.st_mode):
-        return ""  # programs that listen make it anew, and the content is no secret
+        return ""  # a program that listens replaces it at each start, and it has no content
     born = 0
     with contextlib.suppress(OSError, AttributeError):  # an old C library
         born = birth(str(path))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -71,11 +73,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="goalwright",
         description=t("A coding agent that plans in a tree of goals and asks before it writes."),
+        formatter_class=partial(argparse.HelpFormatter, width=_width()),
     )
     parser.add_argument(
         "--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help=t("print the version")
     )
-    parsers = parser.add_subparsers(dest="command", metavar="command", required=True)
+    parsers = parser.add_subparsers(dest="command", metavar="command", required=True, prog=parser.prog)
     # A named command needs only its own parser: creating all of them takes a tenth of a second.
     names = [one.name for one in COMMANDS if " " not in one.name]
     for name in [name for name in names if name in argv[:1]] or names:
@@ -133,10 +136,15 @@ def function_of(place: str) -> Callable[..., int | Awaitable[int]]:
 def _add(parsers: _Parsers, name: str, above: frozenset[str] = frozenset()) -> None:
     """Add the parser of a command. ``above``: arguments of the command of an action."""
     command = next(one for one in COMMANDS if one.name == name)
-    parser = parsers.add_parser(name.rpartition(" ")[2], help=t(command.help))
+    parser = parsers.add_parser(
+        name.rpartition(" ")[2],
+        help=t(command.help),
+        epilog=t(command.epilog) if command.epilog else None,
+        formatter_class=partial(
+            argparse.RawDescriptionHelpFormatter if command.epilog else argparse.HelpFormatter, width=_width()
+        ),
+    )
     parser.set_defaults(function=command.function)
-    if command.epilog:
-        parser.epilog, parser.formatter_class = t(command.epilog), argparse.RawDescriptionHelpFormatter
     own = set[str]()
     for one in command.arguments:
         if isinstance(one, Argument):
@@ -157,6 +165,14 @@ def _add(parsers: _Parsers, name: str, above: frozenset[str] = frozenset()) -> N
         actions = parser.add_subparsers(dest="action", metavar="action", required=not command.function)
         for action in names:
             _add(actions, action, frozenset(own))
+
+
+@cache
+def _width() -> int:
+    """Return the columns of a help text. argparse creates a formatter for each argument, and would import shutil."""
+    with contextlib.suppress(OSError, ValueError):
+        return (int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size().columns or 80) - 2
+    return 78
 
 
 def _ngettext(one: str, many: str, count: int) -> str:

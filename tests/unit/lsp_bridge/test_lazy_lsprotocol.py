@@ -31,6 +31,7 @@ wire = converter.unstructure(hover)
 assert wire == {"contents": {"kind": "markdown", "value": "x"},
                 "range": {"start": {"line": 1, "character": 2}, "end": {"line": 1, "character": 3}}}, wire
 assert converter.structure(wire, types.Hover) == hover
+assert len(types.Hover.__init__.__globals__) < 20, "a copy of the whole module's"
 assert "__eq__" in vars(types.Hover) and types.Hover.__eq__ is types.Command.__eq__
 assert types.Hover(hover.contents) != hover and hover != "x" and types.Hover.__hash__ is None
 assert types.ClientCapabilities().general is None and types.Hover(contents="x", range=None).range is None

@@ -157,7 +157,7 @@ class LanguageServer:
         self.capabilities = mapping(mapping(result).get("capabilities"))
         own_way = {"diagnosticProvider": {"interFileDependencies": True}} if self.spec.pull_through else {}
         self._registrations.initialized({**self.capabilities, **own_way})
-        self.documents.encoding = chosen(self.capabilities)
+        self.documents.encoding = chosen(self.capabilities.get("positionEncoding"))
         client.notify("initialized", {})
         client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})
         self._initialized = True

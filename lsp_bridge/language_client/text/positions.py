@@ -127,9 +127,8 @@ OFFERED: tuple[PositionEncoding, ...] = ("utf-16", "utf-8")
 """Encodings that ``initialize`` announces, the preferred one first."""
 
 
-def chosen(capabilities: Mapping[str, Any]) -> PositionEncoding:
-    """Return the encoding that a server picked in the result of ``initialize``."""
-    value = capabilities.get("positionEncoding")
+def chosen(value: object) -> PositionEncoding:
+    """Return the encoding that was picked when the connection began (``positionEncoding``)."""
     return value if value in ("utf-8", "utf-16", "utf-32") else "utf-16"
 
 

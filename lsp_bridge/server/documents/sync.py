@@ -92,7 +92,7 @@ class DocumentSync:
         @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
         def _(params: types.DidOpenTextDocumentParams) -> None:
             item = params.text_document
-            documents.units = chosen({"positionEncoding": server.workspace.position_encoding})
+            documents.units = chosen(server.workspace.position_encoding)
             documents.opened(item.uri, item.version, item.text)
 
         @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)

@@ -141,7 +141,7 @@ class DocumentWriter:
             raise _moved(document, said.reason)
 
     async def edit(self, document: OpenDocument, before: str, after: str) -> None:
-        encoding = chosen({"positionEncoding": self._server.server_capabilities.position_encoding})
+        encoding = chosen(self._server.server_capabilities.position_encoding)
         edits = await asyncio.to_thread(text_edits, before, after, encoding)
         version = document.version
         if not document.known or document.text != before:

@@ -139,4 +139,4 @@ def test_the_columns_of_diagnostics_are_brought_to_utf16() -> None:
     ("picked", "encoding"), [(None, "utf-16"), ("utf-8", "utf-8"), ("utf-7", "utf-16"), (3, "utf-16")]
 )
 def test_the_encoding_is_what_the_server_picked(picked: object, encoding: str) -> None:
-    assert chosen({"positionEncoding": picked}) == encoding
+    assert chosen(picked) == encoding

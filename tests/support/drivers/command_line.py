@@ -20,6 +20,7 @@ from typing import Any
 from daemon.runtime import Address, RuntimePaths
 from lsp_bridge.cli.launch import passed_on
 from tests.support.drivers.forker import Forker
+from tests.support.drivers.waiting import pause
 from tools.process.environment import daemon_environment
 
 PROGRAM = (sys.executable, "-I", "-m", "goalwright")
@@ -39,7 +40,7 @@ def wait_until(condition: Callable[[], object], what: str, within_s: float = DEA
     while not condition():
         waited = time.monotonic() - began
         assert waited < within_s, f"{what} did not come within {within_s:g} s"
-        time.sleep(max(0.02, min(waited / 10, 0.1)))
+        time.sleep(pause(waited))
 
 
 def end_daemon(paths: RuntimePaths) -> bool:

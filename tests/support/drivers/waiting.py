@@ -13,5 +13,9 @@ async def until(condition: Callable[[], object], what: str = "the condition", wi
     while not condition():
         waited = loop.time() - began
         assert waited < within_s, f"{what} did not come within {within_s:g} s"
-        # Rarer after a while: what is waited for needs the processor, too.
-        await asyncio.sleep(max(0.01, min(waited / 10, 0.1)))
+        await asyncio.sleep(pause(waited))
+
+
+def pause(waited_s: float) -> float:
+    """Return the seconds until one asks again: more after a while, as what is waited for needs the processor, too."""
+    return max(0.01, min(waited_s / 10, 0.1))

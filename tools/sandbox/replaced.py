@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_CONTENT = 64 * 1024
 """Bytes of a kept file whose content is remembered."""
-_MAX_NAMED = 20
+MAX_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,6 @@ def _name(path: Path, workspace: Path) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMED
-    listed = ", ".join(sorted(names)[:_MAX_NAMED])
+    more = len(names) - MAX_NAMED
+    listed = ", ".join(sorted(names)[:MAX_NAMED])
     return t("{names} and {more} more", names=listed, more=more) if more > 0 else listed

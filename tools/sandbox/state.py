@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tools.localization import t
 from tools.sandbox.mounts import KnownEntries, TooMuchToLookAtError
 from tools.sandbox.quarantine import Quarantined, take_away
-from tools.sandbox.replaced import Mounted, as_json, from_json, replaced
+from tools.sandbox.replaced import MAX_NAMED, Mounted, as_json, from_json, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _SLACK_S = 900.0
 """So long after its beginning a limited command, killed with its daemon, can have made something at the latest."""
-_MAX_NAMED = 20
 _running: dict[Path, list[SandboxState]] = {}
 _lock = threading.Lock()
 
@@ -147,8 +146,8 @@ def in_words(taken: Iterable[Quarantined]) -> list[str]:
     ]
     if not names:
         return []
-    named = ", ".join(names[:_MAX_NAMED])
-    named += f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    named = ", ".join(names[:MAX_NAMED])
+    named += f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return [
         "Moved away, because a command in the sandbox created it and it could make other programs run "
         f"something, or a rule denies writing it: {named}. If it is needed, create it with unsandboxed: "

@@ -14,6 +14,7 @@ from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
 from daemon.provider.choose import (
     ANTHROPIC_DEFAULT,
     OPENAI_DEFAULT,
+    access_problem,
     best_local_model,
     parse_model,
     provider_for,
@@ -22,7 +23,7 @@ from daemon.provider.cloud_sign_in import signed_in_to_aws, signed_in_to_google
 from daemon.provider.context_windows import base_url_of, headers_of, window_in
 from daemon.provider.editor_models import EDITORS
 from daemon.provider.errors import checked_url, host_of
-from daemon.provider.litellm import BEDROCK_KEY, CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
+from daemon.provider.litellm import BEDROCK_KEY, CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL, LiteLLMProvider
 from daemon.provider.model_calls import ErrorKind, ProviderError, answered, beside
 from daemon.provider.retry import with_retry
 from daemon.provider.side_questions import NotAnsweredError, json_from
@@ -362,9 +363,17 @@ async def check(model: str, env: Mapping[str, str]) -> str:
 async def tested(model: str, env: Mapping[str, str]) -> float:
     """Have a model answer one word, and return the seconds that took. Raises ProviderError with a message for the
     user."""
+    await _load(model, env)
     began = time.monotonic()
     await answer_of(model, env, "Answer with one word.", "Say: ready", max_tokens=_TEST_TOKENS)
     return time.monotonic() - began
+
+
+async def _load(model: str, env: Mapping[str, str]) -> None:
+    """Import what calls of ``model`` need, so that their time limit need not cover that. Raises ProviderError."""
+    provider, _ = provider_for(model)
+    if isinstance(provider, LiteLLMProvider) and not access_problem(model, env):
+        await provider.load()
 
 
 async def answer_of(
@@ -377,6 +386,7 @@ async def answer_of(
     timeout_s: float = _TEST_TIMEOUT_S,
 ) -> str:
     """Ask a model once, outside any session. Raises ProviderError with a message for the user."""
+    await _load(model, env)
     provider, name = provider_for(model)
     request = beside(name, task, [("user", text)], max_tokens=max_tokens, env=env)
     try:

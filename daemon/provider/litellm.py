@@ -201,6 +201,10 @@ class LiteLLMProvider:
         """Raise ProviderError when no call of ``model`` can be made, because its key or address is missing."""
         target_for(self._family, ModelRequest(model, (), (), env=env))
 
+    async def load(self) -> None:
+        """Import litellm, which the first call would do otherwise."""
+        await _library()
+
     async def stream(self, request: ModelRequest) -> ProviderEvents:
         """Play one call; see ``Provider.stream``."""
         try:

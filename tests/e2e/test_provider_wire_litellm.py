@@ -180,19 +180,32 @@ async def test_ollama_error_message_is_passed_on() -> None:
 
 
 def test_litellm_reads_no_dotenv_prints_nothing_uses_no_network(tmp_path: Path) -> None:
+    """Its import is also no part of a call's time limit, which is none at all here."""
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-dot-env\nGOALWRIGHT_TEST=poisoned\n")
-    code = (
-        "import asyncio, os, sys; from daemon.provider.litellm import LiteLLMProvider, warm; warm();"
-        "from tests.support.scenarios.model_requests import failure, request;"
-        "env = {'OPENAI_BASE_URL': 'http://127.0.0.1:9/v1'};"
-        "asyncio.run(failure(LiteLLMProvider('openai'), request(model='x', env=env)));"
-        "assert 'GOALWRIGHT_TEST' not in os.environ, 'the .env of the workspace was run';"
-        "assert 'LITELLM_MODE' not in os.environ"
-    )
+    code = """
+import asyncio, contextlib, os
+from daemon.provider import litellm
+from daemon.provider.catalogue import answer_of
+from daemon.provider.model_calls import ProviderError
+from tests.support.scenarios.model_requests import failure, request
+
+env = {"OPENAI_API_BASE": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k"}
+
+async def ask():
+    with contextlib.suppress(ProviderError):
+        await answer_of("openai/x", env, "task", "text", max_tokens=9, timeout_s=0)
+    assert litellm._loaded, "the time limit ended the import"
+
+asyncio.run(ask())
+asyncio.run(failure(litellm.LiteLLMProvider("openai"), request(model="x", env=env)))
+assert "GOALWRIGHT_TEST" not in os.environ, "the .env of the workspace was run"
+assert "LITELLM_MODE" not in os.environ
+"""
     root = str(Path(__file__).resolve().parents[2])
     # A proxy that is not there: whoever asks the network for anything fails loudly.
     env = {**os.environ, "PYTHONPATH": root, "HTTPS_PROXY": "http://127.0.0.1:9"}
-    command = [sys.executable, "-c", code]
+    # Python itself tells of the call that was ended before it began.
+    command = [sys.executable, "-W", "ignore:coroutine 'OpenAIChatCompletion", "-c", code]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=tmp_path, env=env, timeout=100
     )

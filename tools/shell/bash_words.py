@@ -212,6 +212,11 @@ class WordReader:
                 value = self._parameter(at, stop)
             elif node.type == "arithmetic_expansion":
                 self.arithmetic(at, stop)
+            elif text.startswith("$((", at):
+                # In a here-document the grammar takes arithmetic for commands in a subshell.
+                if re.search("[()]", text[at + 3 : stop - 2]):
+                    raise UnclearError(t("the parser and bash may read it differently"))
+                self.arithmetic(at, stop)
             else:
                 if text[at] == "`" and "\\" in text[at:stop]:
                     raise UnclearError(t("unsupported backticks"))

@@ -77,6 +77,12 @@ def assigned_by_shell(name: str) -> bool:
     return _is(name, "own", "shell")
 
 
+def may_hold_code(name: str) -> bool:
+    """Return whether the shell gives this variable a text, such as the last word of a command, that arithmetic would
+    evaluate: ``$((_))`` after ``echo 'a[$(rm x)]'`` runs rm."""
+    return assigned_by_shell(name) and not _is(name, "number")
+
+
 DECLARES = frozenset(["export", "declare", "typeset", "local", "readonly"])
 _SETS_NAMES = DECLARES | frozenset(["read", "unset", "getopts", "mapfile", "readarray"])
 _CHANGES = names("shopt enable bind complete compgen compopt fc let coproc alias unalias trap hash")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _NO_FILES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 _DELIMITER = re.compile(r"(['\"]?)([A-Za-z_][\w.-]*)\1\Z", re.ASCII)
+_PLAIN = re.compile(r"[\w./+:@%,=-]+")
+"""Text in which an expansion finds nothing to do."""
 _OPERATORS = names("> >> >| &> &>> >& < <> <& <&- >&-")
 
 
@@ -75,6 +77,9 @@ class Redirections:
         if operator.startswith("<&") or (operator == ">&" and descriptor not in ("", "1")):
             reader.doubt(t("an unsupported redirection"))
             return
+        if operator == ">&" and not (target.known and _PLAIN.fullmatch(target.text)):
+            # Bash expands this word, removes its quotes, and expands what is left once more: >&'$(rm x)' runs rm.
+            reader.doubt(t("an unsupported redirection"))
         if node.type == "process_substitution" or (
             target.known and target.text in _NO_FILES and not target.glob
         ):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tools.localization import t
 from tools.shell.bash_words import UnclearError, Word, is_number, names
 from tools.shell.command_line import Folders, ParsedLine, Redirection, Simple, Ways, join, moved, shown_word
-from tools.shell.environment import DECLARES, assigned_by_shell, changes_shell, decides
+from tools.shell.environment import DECLARES, assigned_by_shell, changes_shell, decides, may_hold_code
 from tools.shell.nodes import LINES, PLACES, STATEMENTS, NodeReader, parsed
 from tools.shell.redirections import Redirections
 
@@ -69,7 +69,7 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> ParsedLine:
     commands = tuple(simple for _, simple in sorted(walk.commands, key=lambda found: found[0]))
     if walk.arrays & walk.declared:
         walk.doubts.append(t("a string is evaluated as an array"))
-    if not walk.doubts and walk.texts_in_arithmetic():
+    if not walk.doubts and (any(map(may_hold_code, walk.numbers)) or walk.texts_in_arithmetic()):
         walk.doubts.append(t("arithmetic evaluates a string"))
     return ParsedLine(commands, walk.doubts[0] if walk.doubts else "")
 

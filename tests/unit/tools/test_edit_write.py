@@ -252,8 +252,8 @@ async def test_always_is_not_suggested_for_wildcard_outside_folders(
 async def test_in_the_root_of_all_folders_only_the_file_is_offered(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"edit"}
     with pytest.raises(PermissionDeniedError):
-        await write(ctx, "/x", "x\n")
-    assert ctx.permission.asks[0].suggestions == suggestions("edit", ("/x",))
+        await write(ctx, "/no-such-file", "x\n")
+    assert ctx.permission.asks[0].suggestions == suggestions("edit", ("/no-such-file",))
 
 
 async def test_file_name_with_a_line_end_is_shown_on_one_line(ctx: FakeToolContext) -> None:

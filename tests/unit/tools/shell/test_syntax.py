@@ -32,6 +32,8 @@ def last(line: str) -> Simple:
     [
         ("git log", ["git log"]),
         ("git  log \t -3 ", ["git log -3"]),
+        ("a $((RANDOM % 9)) $((SECONDS - 5))", ["a $((RANDOM % 9)) $((SECONDS - 5))"]),
+        ("a <<E\n$((1 + 2))\nE", ["a"]),
         ("a | b || c & d\ne", ["a", "b", "c", "d", "e"]),
         ("make 2>&1 | tail -5", ["make", "tail -5"]),
         ("ls # rm x\npwd", ["ls", "pwd"]),
@@ -223,6 +225,7 @@ def test_the_folder_follows_cd(line: str, folders: list[str | None]) -> None:
         ("a &> f", [("&>", "f")]),
         ("a &>> f", [("&>>", "f")]),
         ("a >& f", [(">&", "f")]),
+        ("a >&'d/f'", [(">&", "d/f")]),
         ("a < f", [("<", "f")]),
         ("a 2> f", [(">", "f")]),
         ("a >f >'g h' 3<i", [(">", "f"), (">", "g h"), ("<", "i")]),

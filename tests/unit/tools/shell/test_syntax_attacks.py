@@ -85,6 +85,16 @@ ATTACKS: tuple[str, ...] = (
     "aa\t;\trm", "a=1;rm", "[ a ];rm", "[[ a ]];rm", "[[ a\n&& b ]]; rm", "[[ ! a ]] || rm",
     "[[ ( a ) ]] && rm", "[[ a < b ]] && rm", "[[ a =~ b\\ c|d ]] || rm", "[[ a =~ (b c) ]] || rm",
     "[[ a =~ [[:alpha:]] ]] && rm", "[[ a == [a-z]* ]] && rm", "[[ 'a]]' ]] && rm",
+    # Bash expands the word behind >& twice.
+    "aa >&'$(rm)'", "aa 1>&'`rm`o'", "aa >&\"\\$(rm)\"", "aa >&o\\$\\(rm\\)", "x='$(rm)'; aa >&$x", "(aa) >&'$(rm)'",
+    "x='$(rm)'; aa >&\"$x\"", ">&'$(rm)' aa", "aa >&$'\\x24(rm)'", "{ aa; } >& '$(rm)'", "[[ a ]] >&'$(rm)'",
+    # What the shell itself assigns may be evaluated.
+    "aa 'a[$(rm)]'; echo $((_))", "aa 'a[$(rm)]'; ((1 + _))", "aa 'a[$(rm)]'; [[ _ -eq 0 ]]",
+    "[[ 'a[$(rm)]' =~ .* ]]; echo $((BASH_REMATCH))", "read <<< 'a[$(rm)]'; echo $((REPLY))",
+    "getopts x: o -x 'a[$(rm)]'; echo $((OPTARG))", "mapfile <<< 'a[$(rm)]'; echo $((MAPFILE))",
+    # In a here-document the grammar takes arithmetic for a subshell.
+    "x='a[$(rm)]'; aa <<E\n$((x))\nE", "aa 'a[$(rm)]'; bb <<E\n$((_))\nE", "aa='a[$(rm)]'; bb <<E\n$(( aa ))\nE",
+    "aa <<E\n$((1 + $(rm)))\nE", "aa <<E\n$((rm) | (bb))\nE",
 )  # fmt: skip
 
 

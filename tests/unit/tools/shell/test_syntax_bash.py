@@ -105,7 +105,7 @@ BEFORE: tuple[str, ...] = (
 AFTER: tuple[str, ...] = (
     "", "", "", "", "", "", "", "", ">o2", ">> o3", "2>/dev/null", "&>o4", "<f1", ">'o 5'", "2>o6", "<<<a",
     ">~/o7", ">|o8", "<>o9", "# rm x\n", ">&o10", ">&2", "> $x", ">d1/o11", "3>o12", ">\\\n o13", '<<<"$x"',
-    ">o$x", "&>>o18", ">$(echo o19)",
+    ">o$x", "&>>o18", ">$(echo o19)", ">&'o21'", ">& $x", ">&'o$(rm)'",
 )  # fmt: skip
 STATES: tuple[str, ...] = (
     "cd d1", "cd d9", "cd", "cd ..", "cd ~/d1", "cd -", "pushd d1", "popd", "cd d1/d2", "x=a", "x='b c'",
@@ -163,6 +163,8 @@ BODIES: tuple[str, ...] = (
     "  E",
     "E ",
     "$((1+1))",
+    "$((x))",
+    "$((_))",
     "${y:-$(rm)}",
     "#",
 )
@@ -224,6 +226,7 @@ def test_every_command_that_bash_runs_is_listed(shell: RecordingShell, line: str
     check(shell, line)
 
 
+@example(">&'c\\x63'")
 @example("git log \\ #;rm x")
 @example("aa a\\\n#;rm x")
 @KEEP

@@ -14,7 +14,7 @@ from schemathesis import GenerationMode
 
 from daemon.api.address import OpenApi
 from tests.support.drivers.trace_api import story
-from tests.support.examples import examples
+from tests.support.examples import in_full
 
 TRACE = {"id": ""}
 
@@ -76,7 +76,7 @@ def test_every_answer_is_as_described_whatever_is_asked(
     schema: schemathesis.BaseSchema, api: OpenApi, path: str, mode: GenerationMode
 ) -> None:
     @settings(
-        max_examples=examples(30),
+        max_examples=in_full(30, 10),
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType] - its metaclass iterates

@@ -67,7 +67,7 @@ _SETTING = r"\b[A-Z_][A-Z0-9_]*\b"
 _ASSIGNS = re.compile(
     rf"{_SETTING}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{_SETTING}|{_SETTING}\s*(?:\+\+|--)"
 )
-_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_BRACES = re.compile(r"[{},]|\.\.")
 _SPLITS = re.compile(r"[\s*?\[\]{}~'\"\\$`]")
 _HOME_IN_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=(?:.*:)?~", re.DOTALL)
 
@@ -141,7 +141,7 @@ class WordReader:
         bare = "".join(found.bare)
         value = _characters("".join(found.value))
         # A quoted wildcard is none; nor is one that only begins a bracket.
-        glob = re.search(r"[*?]|\[.*\]", bare, re.DOTALL) is not None or _BRACES.search(bare) is not None
+        glob = re.search(r"[*?]|\[.*\]", bare, re.DOTALL) is not None or _has_brace_expansion(bare)
         tilde = bare.startswith("~")
         known = found.known and (not tilde or value == "~" or value.startswith("~/"))
         known = known and _HOME_IN_VALUE.match(bare) is None
@@ -299,6 +299,19 @@ class Pieces:
     def add(self, value: str, bare: str = "_") -> None:
         self.value.append(value)
         self.bare.append(bare)
+
+
+def _has_brace_expansion(bare: str) -> bool:
+    """Return whether a pair of braces has a comma or two dots of its own, as in ``{a,{}}`` but not in ``{a},{b}``."""
+    separated: list[bool] = []
+    for found in _BRACES.findall(bare):
+        if found == "{":
+            separated.append(False)
+        elif found != "}":
+            separated[-1:] = [True] * bool(separated)
+        elif separated and separated.pop():
+            return True
+    return False
 
 
 def _ansi(text: str) -> str:

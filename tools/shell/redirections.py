@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _NO_FILES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 _DELIMITER = re.compile(r"(['\"]?)([A-Za-z_][\w.-]*)\1\Z", re.ASCII)
-_PLAIN = re.compile(r"[\w./+:@%,=-]+")
+_PLAIN = re.compile(r"[\w./+:@%,=][\w./+:@%,=-]*")
 """Text in which an expansion finds nothing to do."""
-_OPERATORS = names("> >> >| &> &>> >& < <> <& <&- >&-")
+_OPERATORS = names("> >> >| &> &>> >& < <> <&")
 
 
 @dataclass(slots=True)
@@ -68,17 +68,14 @@ class Redirections:
     def _file(self, operator: str, descriptor: str, node: Node) -> None:
         reader = self.reader
         target = reader.value(node)
-        if (
-            operator in (">&", "<&", "<&-", ">&-")
-            and re.fullmatch(r"[0-9]+-?|-|", target.text)
-            and target.known
-        ):
+        if operator in (">&", "<&") and target.known and re.fullmatch(r"[0-9]+-?|-", target.text):
             return
-        if operator.startswith("<&") or (operator == ">&" and descriptor not in ("", "1")):
+        if operator == "<&" or (operator == ">&" and descriptor not in ("", "1")):
             reader.doubt(t("an unsupported redirection"))
             return
         if operator == ">&" and not (target.known and _PLAIN.fullmatch(target.text)):
             # Bash expands this word, removes its quotes, and expands what is left once more: >&'$(rm x)' runs rm.
+            # "-" closes the descriptor, and what follows it is an argument: "a >& -b" runs "a b".
             reader.doubt(t("an unsupported redirection"))
         if node.type == "process_substitution" or (
             target.known and target.text in _NO_FILES and not target.glob

@@ -208,6 +208,9 @@ class _Walk(NodeReader):
 
     def isolated(self, node: Node) -> Ways:
         """Handle ``( … )`` and ``$(…)``."""
+        if self.text.startswith("((", node.start_byte):
+            # After "!" the grammar takes arithmetic for two shells.
+            self.doubt(t("the parser and bash may read it differently"))
         before = self.folders
         self.parts(node)
         self.folders = before

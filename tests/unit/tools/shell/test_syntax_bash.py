@@ -204,6 +204,73 @@ def _damaged(random: Random, line: str) -> str:
     return line
 
 
+# Code that is text as long as nothing expands it once more, and builtins and places that might.
+QUOTED: tuple[str, ...] = (
+    "'$(rm)'", "'`rm`'", "'a[$(rm)]'", "'x[$(rm)]'", "\\$\\(rm\\)", '"\\$(rm)"', "$'\\x24(rm)'",
+    "'_[$(rm)]'", "'$(rm)' 0", "-v 'a[$(rm)]'", "'a[`rm`]'", "'$((a[$(rm)]))'", "'${x[$(rm)]}'", "'x=$(rm)'",
+    "'a[$(rm)]=1'", "'(\"$(rm)\")'", "\"'\\$(rm)'\"", "a\\[\\$\\(rm\\)\\]", "'x+=$(rm)'", "'rm'", "'rm;'",
+    "';rm'", "'|rm'", "'\nrm'", "'$(rm'", "'<(rm)'", "'>(rm)'", "'{rm,rm}'", "'~$(rm)'", "'%(rm)T'", "'!rm'",
+    "'$x'", "'${!x}'", "'@(rm)'", "'$[$(rm)]'", "'a[$(rm)]:1'", "-o 'a[$(rm)]'", "-C rm", "-c rm", "-x rm",
+    "-- 'a[$(rm)]'", "-n 'a[$(rm)]'", "-t 'a[$(rm)]'", "-u 'a[$(rm)]'", "-p 'a[$(rm)]'", "-a 'a[$(rm)]'",
+    "-d 'a[$(rm)]'", "-i 'a[$(rm)]'", "-e 'a[$(rm)]'", "-f 'a[$(rm)]'", "-s 'a[$(rm)]'", "-W '$(rm)'",
+    "-F rm", "-P '$(rm)'",
+)  # fmt: skip
+PLACES: tuple[str, ...] = (
+    "aa @", "aa @ @", "x=@", "x=@; aa $x", "x=@ aa", "export x=@", "declare x=@", "local x=@",
+    "readonly y=@", "x=(@)", "x+=@", "x[0]=@", "[[ @ ]]", "[[ @ == @ ]]", "[[ @ =~ @ ]]", "[[ a =~ @ ]]",
+    "[[ -f @ ]]", "[[ @ -nt @ ]]", "[[ @ -eq 1 ]]", "[[ -n @ ]]", "[[ -t @ ]]", "[[ -o @ ]]", "[ @ ]",
+    "[ -f @ ]", "[ @ = @ ]", "[ @ -eq 0 ]", "test @", "test @ = @", "test -n @ -a @",
+    "case @ in @) aa;; esac", "case a in @) aa;; esac", "for x in @; do aa; done",
+    "for x in @; do aa $x; done", "for x in @; do echo $((x)); done", "cd @", "cd d1 @", "pushd @", "popd @",
+    "echo @ > o1", "aa > @", "aa >> @", "aa >& @", "aa >&@", "aa &> @", "aa &>> @", "aa < @", "aa <& @",
+    "aa <&@", "aa <> @", "aa 2> @", "aa 2>& @", "aa >| @", "aa <<< @", "aa 3<&@", "aa {fd}> @",
+    "aa <<E\n@\nE", "aa <<'E'\n@\nE", "read @", "read x <<< @", "read <<< @", "read -r x @", "printf @",
+    "printf @ @", "printf '%s' @", "printf -v x @", "printf -- @", "echo -e @", "let @", "(( @ ))",
+    "$(( @ ))", "echo $(( @ ))", "echo $((x)) @", "echo @; echo $((_))", "echo ${x:@}", "echo ${x:-@}",
+    "echo ${x:=@}", "echo ${x:+@}", "echo ${x:?@}", "echo ${x/@/b}", "echo ${x/a/@}", "echo ${x#@}",
+    "echo ${x%%@}", "echo ${x^@}", "echo ${x@@}", "echo ${!@}", "echo ${#@}", "echo ${x[@]}", "unset @",
+    "unset -v @", "exit @", "return @", "break @", "continue @", "shift @", "wait @", "kill @", "kill -0 @",
+    "jobs @", "fg @", "bg @", "disown @", "umask @", "ulimit @", "ulimit -n @", "set @", "set -- @",
+    "set -- @; echo $1", "set -- @; echo $((1+$#))", "set -o @", "shopt @", "trap @", "trap @ EXIT",
+    "type @", "hash @", "command @", "command -v @", "command -V @", "builtin @", "exec @", "exec > @",
+    "alias @", "unalias @", "bind @", "complete @", "compgen @", "compopt @", "enable @", "history @",
+    "fc @", "getopts @ x", "getopts x @", "getopts x: y @", "mapfile @", "mapfile x < f1 @",
+    "readarray -t @", "caller @", "dirs @", "dirs +0 @", "pwd @", "times @", "true @", "false @", ": @",
+    ": @; echo $_", "time @", "time -p @", "coproc @", "! @", 'f() { aa "$@"; }; f @',
+    "f() { echo $1; }; f @", "f() { echo $(($#)); }; f @", "select x in @; do aa; break; done",
+    "while read x; do aa; done <<< @", "until [ @ ]; do break; done", "if [ @ ]; then aa; fi", "aa | read @",
+    "aa @ | bb", "aa $(echo @)", 'aa "$(echo @)"', "aa `echo @`", "aa <(echo @)", "aa {a,@}", "aa a@b",
+    'aa "a"@', "aa ~@", "aa *@", "aa ?(@)", "aa $@ @", 'aa "$*" @', "IFS=, aa @", "x=1 y=@ aa",
+    "aa & wait @", "echo @ 1>&2", "echo @ >&2", "(aa @)", "{ aa @; }", "aa @ ||\n bb", "aa @ # @", "# @",
+    "aa \\\n@", "PS4=@; set -x; aa", "IFS=@; aa $x", "test -v x @", "[ -v x ] @", "[[ -v x ]] && aa @",
+    "printf '%d' @", "printf '%*s' @ a", "printf '%q' @", "printf '%b' @", "printf '%(%s)T' @",
+    "echo $[ @ ]", "suspend @", "logout @", "help @", "x=@ y=$x aa", "declare -p @", "declare -f @",
+    "export -p @", "export -n @", "readonly -p @", "local -p @", "typeset @", "z=5; z=@; ((z))",
+    "z=@; [[ z -eq 0 ]]", "y=@; x=y; echo $((x))",
+)  # fmt: skip
+
+
+def _quoted(random: Random) -> str:
+    """A line with quoted code in one of its places."""
+
+    def place() -> str:
+        pieces = re.split("(@)", random.choice(PLACES))
+        return "".join(
+            random.choice(QUOTED if random.random() < 0.8 else WORDS) if piece == "@" else piece
+            for piece in pieces
+        )
+
+    kind = random.random()
+    if kind < 0.6:
+        return place()
+    if kind < 0.8:
+        return place() + random.choice(LISTS) + place()
+    pieces = re.split("(%|@)", random.choice(SHAPES))
+    filled = {"%": place, "@": lambda: random.choice(BODIES + QUOTED)}
+    return "".join(filled[piece]() if piece in filled else piece for piece in pieces)
+
+
+QUOTED_LINES = st.randoms(use_true_random=False).map(_quoted)
 LINES = st.randoms(use_true_random=False).map(lambda random: _line(random, 4))
 DAMAGED = st.randoms(use_true_random=False).map(lambda random: _damaged(random, _line(random, 3)))
 TOKENS: tuple[str, ...] = (
@@ -232,6 +299,17 @@ def test_every_command_that_bash_runs_is_listed(shell: RecordingShell, line: str
 @KEEP
 @given(DAMAGED)
 def test_damaged_line_lists_every_command_that_bash_runs(shell: RecordingShell, line: str) -> None:
+    check(shell, line)
+
+
+@example("! ((x)) && aa 'a[$(rm)]'")
+@example("aa >& -f x")
+@example("aa <&--")
+@example("aa {x,{}}")
+@example("x='a[$(rm)]'; ! ((x))")
+@KEEP
+@given(QUOTED_LINES)
+def test_quoted_code_that_bash_runs_is_listed(shell: RecordingShell, line: str) -> None:
     check(shell, line)
 
 

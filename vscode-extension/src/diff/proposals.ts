@@ -19,9 +19,10 @@ interface Entry {
 
 /** Time in which keystrokes are combined into one change. */
 const PAUSE_MS = 60;
-/** Number of attempts, and their interval, to make an editor show the text after a discard. */
-const RELOADS = 20;
+/** Number of attempts to make an editor show the text after a discard, and the times between them: two minutes in all. */
+const RELOADS = 70;
 const RELOAD_MS = 100;
+const LONGEST_MS = 2000;
 /** A prefix for the text where VS Code's settings would make it read the bytes in another encoding than UTF-8. */
 const MARK = "\ufeff";
 
@@ -103,24 +104,29 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     entry.saved = undefined;
     this.refresh(proposed);
     this.tellSoon(proposed);
-    this.untilShown(proposed, entry, RELOADS);
+    this.untilShown(proposed, entry);
   }
 
   /** Repeat the change event until the editor shows the text, because VS Code ignores events while it saves the file. */
-  private untilShown(proposed: Proposed, entry: Entry, times: number): void {
-    setTimeout(() => {
+  private untilShown(proposed: Proposed, entry: Entry, attempt = 1): void {
+    const wanted = () => {
       const document = this.document(proposed);
-      const wanted = this.entries.get(keyOf(proposed)) === entry && entry.saved === undefined && document && !document.isDirty;
-      if (!wanted || times === 0) return;
-      entry.content.then(
-        (content) => {
-          if (sameText(document.getText(), this.proposedText(proposed, content))) return;
-          this.refresh(proposed);
-          this.untilShown(proposed, entry, times - 1);
-        },
-        () => undefined,
-      );
-    }, RELOAD_MS);
+      const other = document?.isDirty && document.getText() !== entry.discarded;
+      return this.entries.get(keyOf(proposed)) === entry && entry.saved === undefined && !other ? document : undefined;
+    };
+    const again = (content: PermissionContentResult) => {
+      const document = wanted();
+      if (!document || (!document.isDirty && sameText(document.getText(), this.proposedText(proposed, content)))) return;
+      // A document that is being saved is still dirty.
+      if (!document.isDirty) this.refresh(proposed);
+      this.untilShown(proposed, entry, attempt + 1);
+    };
+    setTimeout(
+      () => {
+        if (wanted() && attempt <= RELOADS) entry.content.then(again, () => undefined);
+      },
+      Math.min(RELOAD_MS * attempt, LONGEST_MS),
+    );
   }
 
   /** Return the open document of the proposed side. */
@@ -173,7 +179,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     const text = new TextDecoder().decode(bytes);
     entry.mtime++;
     if (text === entry.discarded) {
-      this.untilShown(proposed, entry, RELOADS);
+      this.untilShown(proposed, entry);
       return;
     }
     entry.saved = text;

@@ -17,7 +17,7 @@ from daemon.model.steps import Step
 from daemon.model.traces import TraceStatus
 from daemon.steps.fold import StepFold
 from daemon.steps.tree import StepTree
-from daemon.store.trace_store import StoreError, TraceStore
+from daemon.store.trace_store import StoreError, TraceStore, all_events
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,6 @@ MAX_DEPTH = 100
 CUT = 4000
 """Characters of a text in a step's ``data``; the whole is among the messages."""
 _FOLDS = 6
-_EVENTS = 1000
-"""Read from the log at once."""
 
 
 class NotFoundError(Exception):
@@ -136,14 +134,10 @@ class StepViews:
         if fold.last_event_id > self._store.last_event_id(session_id):
             # The log has been replaced, because the trace was deleted and imported again.
             entry.fold = fold = StepFold(session_id, cut=CUT)
-        while events := self._store.events(session_id, after=fold.last_event_id, limit=_EVENTS):
-            before = fold.last_event_id
-            for event in events:
-                if to is not None and event.event_id > to:
-                    return fold.tree
-                fold.apply(event)
-            if fold.last_event_id <= before:
-                break  # a log whose ids do not increase: use what was read
+        for event in all_events(self._store.events, session_id, after=fold.last_event_id):
+            if to is not None and event.event_id > to:
+                break
+            fold.apply(event)
         return fold.tree
 
 

@@ -123,7 +123,7 @@ class StepFold:
             case ToolStarted():
                 self._place_call(event.tool_call_id, self.plan.current_id)
             case ModelRetry():
-                step_id, parent = retry_step_id(event.event_id), self._parent(self.plan.current_id)
+                step_id, parent = f"retry_{event.event_id}", self._parent(self.plan.current_id)
                 self._add(self._free(step_id), "action", parent, event.time, failed_request(event))
             case TurnStarted() | TurnEnded():
                 self._response = None
@@ -133,7 +133,7 @@ class StepFold:
                 if isinstance(event.trace, BranchTrace):
                     self._inherited = event.trace.inherited
             case SessionUpdated() if event.usage is not None:
-                step_id = self._free(naming_step_id(event.event_id))
+                step_id = self._free(f"naming_{event.event_id}")
                 self._add(step_id, "action", None, event.time, named_session(event, event.usage))
             case SubagentStarted():
                 self._note_subagent(event)
@@ -217,7 +217,7 @@ class StepFold:
             self._evaluate(goal, goal.summary, now)
 
     def _evaluate(self, goal: Goal, summary: str, now: datetime) -> None:
-        step_id = evaluation_step_id(goal.id)
+        step_id = f"{goal_step_id(goal.id)}_evaluation"
         fields = {
             "status": "completed",
             "description": one_line(summary, _SUMMARY),
@@ -296,7 +296,7 @@ class StepFold:
                 "data": self._shown(told[1]),
                 **spent.fields(),
             }
-            said_id = self._add(self._free(text_step_id(message.message_id)), step_type, parent, now, fields)
+            said_id = self._add(self._free(_bounded(message.message_id)), step_type, parent, now, fields)
             self._response = said_id if step_type == "response" else None
         elif not calls or calls[0].name in PLAN_TOOLS:
             # The message has no step of its own. Its cost stays with the focused goal, whatever goal the calls run for.
@@ -316,7 +316,7 @@ class StepFold:
             "data": self._shown(data),
             **spent.fields(),
         }
-        step_id = self._add(self._free(action_step_id(call.id)), "action", parent, now, fields)
+        step_id = self._add(self._free(f"call_{_bounded(call.id)}"), "action", parent, now, fields)
         self._actions[call.id] = step_id
         return step_id
 
@@ -346,7 +346,7 @@ class StepFold:
             "description": result_description(result),
             "data": self._shown(result_data(result)),
         }
-        self._add(self._free(result_step_id(call_id)), "result", known or parent, now, fields)
+        self._add(self._free(f"result_{_bounded(call_id)}"), "result", known or parent, now, fields)
 
     def _place_call(self, call_id: str, goal_id: str | None) -> None:
         known = self._calls.get(call_id)
@@ -431,36 +431,6 @@ _KEPT = 100
 def goal_step_id(goal_id: str) -> str:
     """Return the id of a goal's step."""
     return f"goal_{_bounded(goal_id)}"
-
-
-def evaluation_step_id(goal_id: str) -> str:
-    """Return the id of the step with the end of a goal."""
-    return f"goal_{_bounded(goal_id)}_evaluation"
-
-
-def text_step_id(message_id: str) -> str:
-    """Return the id of the step with a message's text."""
-    return _bounded(message_id)
-
-
-def action_step_id(call_id: str) -> str:
-    """Return the id of a call of a tool."""
-    return f"call_{_bounded(call_id)}"
-
-
-def result_step_id(call_id: str) -> str:
-    """Return the id of the step with a call's result."""
-    return f"result_{_bounded(call_id)}"
-
-
-def retry_step_id(event_id: int) -> str:
-    """Return the id of a model request that failed and is made again; ``event_id`` is that of its event."""
-    return f"retry_{event_id}"
-
-
-def naming_step_id(event_id: int) -> str:
-    """Return the id of a request for a title or summary; ``event_id`` is that of its event."""
-    return f"naming_{event_id}"
 
 
 def _bounded(known: str) -> str:

@@ -6,9 +6,9 @@ import asyncio
 import difflib
 import re
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from daemon.model.stored_model import Model
 from daemon.provider import pricing
 from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
 from daemon.provider.choose import (
@@ -44,24 +44,23 @@ _NO_CHAT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueModel:
-    """A model that a provider offers. Prices: US dollars for a million tokens; None: not known."""
+class OfferedModel(Model):
+    """A model that can be chosen. Prices: US dollars for a million tokens; null: not known."""
 
     model: str
     """``provider/model``."""
     window: int
     """Tokens that it takes."""
+    window_assumed: bool = False
+    """``window`` is only a guess."""
     input_price: float | None = None
     output_price: float | None = None
-    window_assumed: bool = False
     label: str = ""
     """Its name for people, where it differs much from ``model``."""
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueProvider:
-    """A provider and its list of models."""
+class ModelProvider(Model):
+    """A provider, and its models."""
 
     id: str
     name: str
@@ -75,7 +74,7 @@ class CatalogueProvider:
     """How it is set up, as text for the user, where the two variables do not say it."""
     connected: bool = False
     """It is usable: with a key or an address, or because it answers on this machine."""
-    models: tuple[CatalogueModel, ...] = ()
+    models: tuple[OfferedModel, ...] = ()
     """Best first where an order is known."""
     default: str = ""
     """The model to begin with; empty: none is offered."""
@@ -84,54 +83,47 @@ class CatalogueProvider:
     error_kind: ErrorKind | None = None
 
 
-_PROVIDERS = (
-    CatalogueProvider(
-        "anthropic", "Anthropic", "ANTHROPIC_API_KEY", key_page="https://console.anthropic.com/settings/keys"
+_HOW = {
+    "bedrock": noted(
+        "set AWS_BEARER_TOKEN_BEDROCK, or sign in to AWS: with a profile (AWS_PROFILE, or the default one), "
+        "`aws sso login`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. The role of an EC2 machine works, too"
     ),
-    CatalogueProvider("openai", "OpenAI", "OPENAI_API_KEY", key_page="https://platform.openai.com/api-keys"),
-    CatalogueProvider(
-        "gemini", "Google Gemini", "GEMINI_API_KEY", key_page="https://aistudio.google.com/apikey"
+    "vertex_ai": noted(
+        "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
+        "service account; VERTEXAI_PROJECT and VERTEXAI_LOCATION name project and region"
     ),
-    CatalogueProvider(
-        "openrouter", "OpenRouter", "OPENROUTER_API_KEY", key_page="https://openrouter.ai/settings/keys"
-    ),
-    CatalogueProvider(
-        "mistral", "Mistral", "MISTRAL_API_KEY", key_page="https://console.mistral.ai/api-keys"
-    ),
-    CatalogueProvider(
-        "deepseek", "DeepSeek", "DEEPSEEK_API_KEY", key_page="https://platform.deepseek.com/api_keys"
-    ),
-    CatalogueProvider(
-        "azure", "Azure OpenAI", "AZURE_API_KEY", "AZURE_API_BASE", key_page="https://ai.azure.com"
-    ),
-    CatalogueProvider(
-        "bedrock",
-        "Amazon Bedrock",
-        BEDROCK_KEY,
-        key_page="https://console.aws.amazon.com/bedrock/home#/api-keys",
-        how=noted(
-            "set AWS_BEARER_TOKEN_BEDROCK, or sign in to AWS: with a profile (AWS_PROFILE, or the default one), "
-            "`aws sso login`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. The role of an EC2 machine works, too"
+    "custom": noted("set CUSTOM_API_BASE, and CUSTOM_API_KEY if the server wants a key"),
+}
+_PROVIDERS = tuple(
+    ModelProvider(
+        id=name,
+        name=shown,
+        key_variable=key_variable,
+        url_variable=url_variable,
+        key_page=key_page,
+        how=_HOW.get(name, ""),
+    )
+    for name, shown, key_variable, url_variable, key_page in (
+        ("anthropic", "Anthropic", "ANTHROPIC_API_KEY", "", "https://console.anthropic.com/settings/keys"),
+        ("openai", "OpenAI", "OPENAI_API_KEY", "", "https://platform.openai.com/api-keys"),
+        ("gemini", "Google Gemini", "GEMINI_API_KEY", "", "https://aistudio.google.com/apikey"),
+        ("openrouter", "OpenRouter", "OPENROUTER_API_KEY", "", "https://openrouter.ai/settings/keys"),
+        ("mistral", "Mistral", "MISTRAL_API_KEY", "", "https://console.mistral.ai/api-keys"),
+        ("deepseek", "DeepSeek", "DEEPSEEK_API_KEY", "", "https://platform.deepseek.com/api_keys"),
+        ("azure", "Azure OpenAI", "AZURE_API_KEY", "AZURE_API_BASE", "https://ai.azure.com"),
+        (
+            "bedrock",
+            "Amazon Bedrock",
+            BEDROCK_KEY,
+            "",
+            "https://console.aws.amazon.com/bedrock/home#/api-keys",
         ),
-    ),
-    CatalogueProvider(
-        "vertex_ai",
-        "Google Vertex AI",
-        how=noted(
-            "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
-            "service account; VERTEXAI_PROJECT and VERTEXAI_LOCATION name project and region"
-        ),
-    ),
-    CatalogueProvider(VSCODE, "VS Code"),
-    CatalogueProvider("ollama", "Ollama"),
-    CatalogueProvider("lm_studio", "LM Studio"),
-    CatalogueProvider(
-        "custom",
-        "OpenAI-compatible server",
-        "CUSTOM_API_KEY",
-        CUSTOM_BASE,
-        how=noted("set CUSTOM_API_BASE, and CUSTOM_API_KEY if the server wants a key"),
-    ),
+        ("vertex_ai", "Google Vertex AI", "", "", ""),
+        (VSCODE, "VS Code", "", "", ""),
+        ("ollama", "Ollama", "", "", ""),
+        ("lm_studio", "LM Studio", "", "", ""),
+        ("custom", "OpenAI-compatible server", "CUSTOM_API_KEY", CUSTOM_BASE, ""),
+    )
 )
 PROVIDER_IDS = tuple(provider.id for provider in _PROVIDERS)
 _SIGNED_IN = {
@@ -155,7 +147,7 @@ _URLS = {
 }
 
 
-async def providers(env: Mapping[str, str], only: str | None = None) -> list[CatalogueProvider]:
+async def providers(env: Mapping[str, str], only: str | None = None) -> list[ModelProvider]:
     """Return all providers, or one, with their models, each asked at the same time. ``only``: a provider's id."""
     wanted = [provider for provider in _PROVIDERS if only in (None, provider.id)]
     return list(await asyncio.gather(*(_asked(provider, env) for provider in wanted)))
@@ -171,15 +163,15 @@ async def is_set_up(env: Mapping[str, str]) -> bool:
     return any([one.connected for name in _LOCAL for one in await providers(env, name)])
 
 
-async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> CatalogueProvider:
+async def _asked(provider: ModelProvider, env: Mapping[str, str]) -> ModelProvider:
     """Return the provider with its models, or with why they are not known."""
     if provider.id == VSCODE:
         return await _of_editor(provider, env)
-    provider = replace(provider, how=t(provider.how))
+    provider = provider.model_copy(update={"how": t(provider.how)})
     if not await _has_access(provider, env):
         return provider
     local = provider.id in _LOCAL
-    found = replace(provider, connected=not local)
+    found = provider.model_copy(update={"connected": not local})
     if provider.id in _UNLISTED:
         return found
     try:
@@ -187,14 +179,15 @@ async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> Catalog
         async with asyncio.timeout(_LOCAL_TIMEOUT_S if local else _LIST_TIMEOUT_S):
             answer = await json_from(url, headers=headers)
     except ProviderError as error:
-        return replace(found, error=str(error), error_kind=error.kind)
+        return found.model_copy(update={"error": str(error), "error_kind": error.kind})
     except (NotAnsweredError, TimeoutError) as error:
         return found if local else _unanswered(found, error, _base_url(provider, env))
     models = _models(provider.id, answer)
-    return replace(found, connected=True, models=models, default=_default(provider.id, models))
+    default = _default(provider.id, models)
+    return found.model_copy(update={"connected": True, "models": models, "default": default})
 
 
-async def _of_editor(provider: CatalogueProvider, env: Mapping[str, str]) -> CatalogueProvider:
+async def _of_editor(provider: ModelProvider, env: Mapping[str, str]) -> ModelProvider:
     """Return the provider of an attached editor's models, with those that can call tools."""
     editor = EDITORS.editor(env)
     if editor is None:
@@ -204,19 +197,19 @@ async def _of_editor(provider: CatalogueProvider, env: Mapping[str, str]) -> Cat
     except NotAnsweredError:
         return provider
     models = tuple(
-        CatalogueModel(
-            f"{VSCODE}/{one.name}",
-            one.window or pricing.UNKNOWN.context_window,
+        OfferedModel(
+            model=f"{VSCODE}/{one.name}",
+            window=one.window or pricing.UNKNOWN.context_window,
             window_assumed=not one.window,
             label=one.label,
         )
         for one in offered
         if one.tools
     )
-    return replace(provider, connected=bool(models), models=models)
+    return provider.model_copy(update={"connected": bool(models), "models": models})
 
 
-async def _has_access(provider: CatalogueProvider, env: Mapping[str, str]) -> bool:
+async def _has_access(provider: ModelProvider, env: Mapping[str, str]) -> bool:
     if cloud := _CLOUDS.get(provider.id):
         return await asyncio.to_thread(cloud, env)
     if provider.id in _LOCAL:
@@ -227,7 +220,7 @@ async def _has_access(provider: CatalogueProvider, env: Mapping[str, str]) -> bo
     return any(env.get(name, "").strip() for name in names)
 
 
-def _unanswered(provider: CatalogueProvider, error: Exception, url: str) -> CatalogueProvider:
+def _unanswered(provider: ModelProvider, error: Exception, url: str) -> ModelProvider:
     status = getattr(error, "status", None)
     host = host_of(url)
     if status in (401, 403) or (status == 400 and provider.id == "gemini"):
@@ -236,17 +229,17 @@ def _unanswered(provider: CatalogueProvider, error: Exception, url: str) -> Cata
         words, kind = t("{host} does not list its models (HTTP {status}).", host=host, status=status), None
     else:
         words, kind = t("{host} does not answer. Check the address and the network.", host=host), "network"
-    return replace(provider, error=words, error_kind=kind)
+    return provider.model_copy(update={"error": words, "error_kind": kind})
 
 
-def _base_url(provider: CatalogueProvider, env: Mapping[str, str]) -> str:
+def _base_url(provider: ModelProvider, env: Mapping[str, str]) -> str:
     """Return the provider's address. Raises ProviderError when the one that is set cannot be used."""
     if provider.url_variable:
         return checked_url(env[provider.url_variable].strip(), provider.url_variable)
     return base_url_of(f"{provider.id}/", env) or _URLS[provider.id]
 
 
-def _list_of(provider: CatalogueProvider, env: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+def _list_of(provider: ModelProvider, env: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
     """Return the address of the list of a provider's models, and the headers that open it."""
     base, headers = _base_url(provider, env), headers_of(provider.id, env)
     match provider.id:
@@ -263,7 +256,7 @@ def _list_of(provider: CatalogueProvider, env: Mapping[str, str]) -> tuple[str, 
             return f"{base}/models", headers
 
 
-def _models(provider: str, answer: object) -> tuple[CatalogueModel, ...]:
+def _models(provider: str, answer: object) -> tuple[OfferedModel, ...]:
     whole = mapping(answer)
     listed = whole.get("data") or whole.get("models") or ()
     entries = [cast("dict[str, Any]", one) for one in cast("list[object]", listed) if isinstance(one, dict)]
@@ -284,7 +277,7 @@ def _name(entry: Mapping[str, Any]) -> str:
     return str(entry.get("id") or entry.get("name") or "").removeprefix("models/")
 
 
-def _offered(provider: str, entry: dict[str, Any]) -> CatalogueModel | None:
+def _offered(provider: str, entry: dict[str, Any]) -> OfferedModel | None:
     """Return the model of an entry; None for those that cannot chat or cannot call tools."""
     name = _name(entry)
     methods, parameters = entry.get("supportedGenerationMethods"), entry.get("supported_parameters")
@@ -300,12 +293,17 @@ def _offered(provider: str, entry: dict[str, Any]) -> CatalogueModel | None:
     model = f"{provider}/{name}"
     info = pricing.model_info(model)
     price = info.price
-    paid = (price.input, price.output) if price else _prices(entry)
+    paid, received = (price.input, price.output) if price else _prices(entry)
     if provider == "lm_studio":
-        paid = (0.0, 0.0)
+        paid = received = 0.0
     told = window_in(entry)
-    assumed = told is None and info.window_assumed
-    return CatalogueModel(model, told or info.context_window, *paid, window_assumed=assumed)
+    return OfferedModel(
+        model=model,
+        window=told or info.context_window,
+        window_assumed=told is None and info.window_assumed,
+        input_price=paid,
+        output_price=received,
+    )
 
 
 def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
@@ -318,7 +316,7 @@ def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return round(paid * pricing.MILLION, 4), round(received * pricing.MILLION, 4)
 
 
-def _default(provider: str, models: tuple[CatalogueModel, ...]) -> str:
+def _default(provider: str, models: tuple[OfferedModel, ...]) -> str:
     names = [model.model for model in models]
     usual = {"anthropic": ANTHROPIC_DEFAULT, "openai": OPENAI_DEFAULT}.get(provider)
     if usual in names:

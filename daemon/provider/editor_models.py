@@ -13,6 +13,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pydantic import Field
+
+from daemon.model.stored_model import Count, Model
 from daemon.provider.model_calls import ProviderError
 from tools.localization import t
 
@@ -26,6 +29,8 @@ HOST = "VS Code"
 """For messages."""
 RETURN_S = 20.0
 """Seconds for which a call waits for an editor that has just left: a window that is reloaded comes back."""
+_MAX_PIECE = 4_000_000
+"""Most characters of one piece of an answer."""
 _MAX_WAITING = 8_000_000
 """Characters of one answer that may wait to be read."""
 
@@ -44,15 +49,16 @@ class EditorModel:
     """It can call tools, as far as the editor knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """More of an answer: text, reasoning, or a whole tool call (``call_input`` is JSON)."""
+class AnswerPiece(Model):
+    """More of an answer: text, reasoning, or a whole tool call."""
 
-    text: str = ""
-    reasoning: str = ""
-    call_id: str = ""
-    call_name: str = ""
-    call_input: str = ""
+    text: str = Field(default="", max_length=_MAX_PIECE)
+    reasoning: str = Field(default="", max_length=_MAX_PIECE)
+    call_id: str = Field(default="", max_length=1_000)
+    call_name: str = Field(default="", max_length=1_000)
+    """Name of the tool; empty: no call."""
+    call_input: str = Field(default="", max_length=_MAX_PIECE)
+    """Its arguments, as JSON."""
 
     @property
     def size(self) -> int:
@@ -60,17 +66,16 @@ class Piece:
         return len(self.text) + len(self.reasoning) + len(self.call_name) + len(self.call_input)
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The end of an answer. ``code``: the name of the error that ended it; empty: it is complete.
+class AnswerEnding(Model):
+    """The end of an answer."""
 
-    Tokens are None when the editor cannot count them.
-    """
-
-    code: str = ""
-    message: str = ""
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    error: str = Field(default="", max_length=100)
+    """Name of the error that ended it: ``NoPermissions``, ``NotFound``, ``Blocked``, ``OffTopic``, or another one;
+    empty: it is complete."""
+    message: str = Field(default="", max_length=10_000)
+    input_tokens: Count | None = None
+    """As the model's extension counts them; null: not known."""
+    output_tokens: Count | None = None
 
 
 class ModelEditor(Protocol):
@@ -104,10 +109,10 @@ class EditorChat:
         self.editor = editor
         self.ended = False
         """The editor has nothing more to say."""
-        self._arrived: asyncio.Queue[tuple[Piece, ...] | Ending | None] = asyncio.Queue()
+        self._arrived: asyncio.Queue[tuple[AnswerPiece, ...] | AnswerEnding | None] = asyncio.Queue()
         self._waiting = 0
 
-    async def items(self, silence_s: float) -> AsyncGenerator[Piece | Ending]:
+    async def items(self, silence_s: float) -> AsyncGenerator[AnswerPiece | AnswerEnding]:
         """Yield the pieces, and the ending last. Raises ProviderError when the editor leaves, or is silent for so
         long."""
         while True:
@@ -124,14 +129,14 @@ class EditorChat:
                     t("The VS Code window that was asked has closed. Open it again, and continue the turn."),
                     retryable=True,
                 )
-            if isinstance(arrived, Ending):
+            if isinstance(arrived, AnswerEnding):
                 yield arrived
                 return
             for piece in arrived:
                 self._waiting -= piece.size
                 yield piece
 
-    def take(self, pieces: tuple[Piece, ...], ending: Ending | None) -> None:
+    def take(self, pieces: tuple[AnswerPiece, ...], ending: AnswerEnding | None) -> None:
         """Add what an editor sent. Raises ValueError when it sends faster than its pieces are read."""
         if self.ended:
             return
@@ -210,7 +215,11 @@ class EditorModels:
             chat.editor.cancel(chat.id)
 
     def take(
-        self, editor_id: str, chat_id: str, pieces: tuple[Piece, ...], ending: Ending | None = None
+        self,
+        editor_id: str,
+        chat_id: str,
+        pieces: tuple[AnswerPiece, ...],
+        ending: AnswerEnding | None = None,
     ) -> bool:
         """Take pieces of an answer from an editor. Returns whether more of it is wanted. Raises ValueError."""
         chat = self._chats.get(chat_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.model.messages import Usage
 from daemon.provider import errors, openai_wire
-from daemon.provider.editor_models import EDITORS, HOST, EditorModels, Ending
+from daemon.provider.editor_models import EDITORS, HOST, AnswerEnding, EditorModels
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvents
 from daemon.provider.openai_stream import AnswerBuilder
 from tools.localization import t
@@ -55,8 +55,8 @@ class VSCodeProvider:
         try:
             await editor.ask(chat.id, request.model, messages, openai_wire.tools(request.tools))
             async for item in chat.items(self._silence_s):
-                if isinstance(item, Ending):
-                    if item.code:
+                if isinstance(item, AnswerEnding):
+                    if item.error:
                         raise _error(item, request)
                     answer.usage = _counted(item, _letters(messages), sent)
                     for event in answer.end(finished=True):
@@ -74,7 +74,7 @@ class VSCodeProvider:
             self._editors.finish(chat)
 
 
-def _counted(ending: Ending, letters: int, sent: int) -> Usage:
+def _counted(ending: AnswerEnding, letters: int, sent: int) -> Usage:
     """Return the tokens: counted by the model's extension, else estimated."""
     given, made = ending.input_tokens, ending.output_tokens
     return Usage(
@@ -105,11 +105,11 @@ def _no_window(model: str) -> ProviderError:
     )
 
 
-def _error(ending: Ending, request: ModelRequest) -> ProviderError:
+def _error(ending: AnswerEnding, request: ModelRequest) -> ProviderError:
     """Return the ProviderError for a call that failed in the editor."""
     model = f"{FAMILY}/{request.model}"
     said = errors.redact(head(" ".join(ending.message.split()), _MAX_WORDS), request.env)
-    match ending.code:
+    match ending.error:
         case "NoPermissions":
             return ProviderError(
                 "auth",
@@ -139,7 +139,7 @@ def _error(ending: Ending, request: ModelRequest) -> ProviderError:
                 ),
             )
         case _:
-            return _failed(model, said or ending.code, request)
+            return _failed(model, said or ending.error, request)
 
 
 def _spent(model: str, said: str) -> ProviderError:

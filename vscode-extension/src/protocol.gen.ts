@@ -1534,15 +1534,15 @@ export interface ModelProvider {
   keyPage: string;
   /** How it is set up, as text for the user, where the two variables do not say it. */
   how: string;
-  /** It has a key or an address, or answers on this machine. */
+  /** It is usable: with a key or an address, or because it answers on this machine. */
   connected: boolean;
+  /** Best first where an order is known. */
   models: OfferedModel[];
   /** The model to begin with; empty: none is offered. */
   default: string;
   /** Why its models are unknown, as text for the user. */
   error: string;
-  /** `auth`, `network` … */
-  errorKind: string | null;
+  errorKind: "no_key" | "auth" | "rate_limit" | "overloaded" | "server" | "network" | "malformed" | "overflow" | "bad_request" | null;
 }
 
 /** The model call failed in a way that passes; it is tried again after `delay_s` seconds. */
@@ -1617,7 +1617,9 @@ export interface OfferedByEditor {
 
 /** A model that can be chosen. Prices: US dollars for a million tokens; null: not known. */
 export interface OfferedModel {
+  /** `provider/model`. */
   model: string;
+  /** Tokens that it takes. */
   window: number;
   /** `window` is only a guess. */
   windowAssumed: boolean;

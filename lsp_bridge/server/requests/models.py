@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from daemon.provider import catalogue, pricing
 from daemon.provider.choose import is_provider_variable
 from daemon.provider.commit_message import commit_message
-from daemon.provider.editor_models import EDITORS, Ending, Piece
+from daemon.provider.editor_models import EDITORS
 from daemon.provider.model_calls import ProviderError
 from lsp_bridge.protocol import models as p
 from lsp_bridge.protocol.handshake import RequestError
@@ -35,9 +34,7 @@ class ModelRequests(RequestArea):
                 )
             )
         found = await catalogue.providers(self._with(params.env), params.provider)
-        return p.ModelListResult(
-            providers=tuple(p.ModelProvider.model_validate(asdict(one)) for one in found)
-        )
+        return p.ModelListResult(providers=tuple(found))
 
     @request("goalwright/model/test", changes=False)
     async def test(self, params: p.ModelTestParams) -> p.ModelTestResult:
@@ -73,14 +70,8 @@ class ModelRequests(RequestArea):
     @request("goalwright/model/answer", changes=False)
     async def answer(self, params: p.ModelAnswerParams) -> p.ModelAnswerResult:
         """Take more of an answer of a model of this editor."""
-        pieces = tuple(
-            Piece(one.text, one.reasoning, one.call_id, one.call_name, one.call_input)
-            for one in params.pieces
-        )
-        end = params.ending
-        ending = end and Ending(end.error, end.message, end.input_tokens, end.output_tokens)
         try:
-            wanted = EDITORS.take(self._context.client.editor, params.chat_id, pieces, ending)
+            wanted = EDITORS.take(self._context.client.editor, params.chat_id, params.pieces, params.ending)
         except ValueError as error:
             raise RequestError(str(error)) from error
         return p.ModelAnswerResult(wanted=wanted)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from daemon.provider import catalogue, choose
-from daemon.provider.catalogue import CatalogueModel, CatalogueProvider
+from daemon.provider.catalogue import ModelProvider, OfferedModel
 from daemon.provider.cloud_sign_in import signed_in_to_aws, signed_in_to_google
 from daemon.provider.model_calls import ProviderError
 from tests.support.drivers.bridge import Raw, served
@@ -80,12 +80,18 @@ async def connections_end() -> AsyncIterator[None]:
     await choose.aclose()
 
 
-async def one(provider: str, **env: str) -> CatalogueProvider:
+async def one(provider: str, **env: str) -> ModelProvider:
     [found] = await catalogue.providers({**NOBODY, **env}, provider)
     return found
 
 
-def windows(found: CatalogueProvider) -> dict[str, int]:
+def offered(
+    model: str, window: int, input_price: float | None = None, output_price: float | None = None
+) -> OfferedModel:
+    return OfferedModel(model=model, window=window, input_price=input_price, output_price=output_price)
+
+
+def windows(found: ModelProvider) -> dict[str, int]:
     return {model.model: model.window for model in found.models}
 
 
@@ -107,9 +113,9 @@ async def test_anthropic_lists_its_models_with_windows_and_prices() -> None:
     assert found.error == ""
     assert found.default == "anthropic/claude-sonnet-5-5"
     assert found.models == (
-        CatalogueModel("anthropic/claude-opus-5-5", 1_000_000, 4, 20),
-        CatalogueModel("anthropic/claude-sonnet-5-5", 1_000_000, 2, 10),
-        CatalogueModel("anthropic/claude-unheard-of-9", 300_000),
+        offered("anthropic/claude-opus-5-5", 1_000_000, 4, 20),
+        offered("anthropic/claude-sonnet-5-5", 1_000_000, 2, 10),
+        offered("anthropic/claude-unheard-of-9", 300_000),
     )
 
 
@@ -131,7 +137,7 @@ async def test_gemini_offers_the_newest_of_its_large_models() -> None:
 async def test_openrouter_lists_its_prices_and_only_tool_models() -> None:
     async with ModelServer(api_key="key", listed={"/models/user": OPENROUTER}) as server:
         found = await one("openrouter", OPENROUTER_API_KEY="key", OPENROUTER_API_BASE=server.url)
-    assert found.models == (CatalogueModel("openrouter/anthropic/claude-sonnet-5.5", 900_000, 2, 10),)
+    assert found.models == (offered("openrouter/anthropic/claude-sonnet-5.5", 900_000, 2, 10),)
     assert found.default == "openrouter/anthropic/claude-sonnet-5.5"
 
 
@@ -142,7 +148,7 @@ async def test_local_servers_are_detected_and_free() -> None:
         found = {each.id: each for each in await catalogue.providers(env)}
     assert found["ollama"].connected
     assert found["ollama"].default == "ollama/qwen3:8b"
-    assert found["lm_studio"].models == (CatalogueModel("lm_studio/qwen3-coder-30b", 40_000, 0, 0),)
+    assert found["lm_studio"].models == (offered("lm_studio/qwen3-coder-30b", 40_000, 0, 0),)
     assert not found["anthropic"].connected
 
 

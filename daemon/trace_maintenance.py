@@ -17,6 +17,7 @@ from daemon.bus import Bus
 from daemon.gc_tuning import COLLECTOR
 from daemon.loop.children import close_child
 from daemon.model.branches import root_of
+from daemon.model.maintenance import TracePruneResult
 from daemon.store.files import FileTraceStore
 from daemon.store.trace_index import UnreadableTrace, last_used, unreadable_traces
 from daemon.store.trace_store import UNWRITABLE, StoreError
@@ -31,11 +32,10 @@ if TYPE_CHECKING:
     from daemon.config import Config
     from daemon.loop.forking import Fork
     from daemon.loop.session import Session
+    from daemon.model.maintenance import PrunedTrace, TraceImportResult, TraceRebuildResult
     from daemon.store.archive import Exported
-    from daemon.store.archive_import import Imported
     from daemon.store.provenance import OwnSessions
-    from daemon.store.pruning import PruneCandidate, Pruned, PruneLimits
-    from daemon.store.rebuild import Rebuilt
+    from daemon.store.pruning import PruneLimits
     from daemon.store.searching import Found
     from daemon.store.sql.replica import Replica
 
@@ -137,7 +137,7 @@ class TraceMaintenance:
         """Return the own session that was used last, and why it cannot be read, if so; empty when there is none."""
         return await asyncio.to_thread(last_used, self._store, self.own.by_use())
 
-    async def rebuild(self, trace_id: str) -> Rebuilt:
+    async def rebuild(self, trace_id: str) -> TraceRebuildResult:
         """Rebuild all files that are derived from a trace's log. Raises UnknownTraceError, InUseError, StoreError."""
         from daemon.store.rebuild import rebuild
 
@@ -152,7 +152,7 @@ class TraceMaintenance:
             await asyncio.to_thread(self._store.refuse_links, trace_id)
             return await asyncio.to_thread(rebuild, self._store, trace_id)
 
-    async def take_in(self, archive: Path, max_mb: float | None = None) -> Imported:
+    async def take_in(self, archive: Path, max_mb: float | None = None) -> TraceImportResult:
         """Import an archive; the trace counts as imported. Raises ArchiveError, InUseError, StoreError."""
         from daemon.store.archive_import import MAX_MB, import_trace
 
@@ -172,9 +172,9 @@ class TraceMaintenance:
                 import_trace, self._store, archive, self._now(), max_mb=max_mb or MAX_MB, coming=coming
             )
 
-    async def prune(self, limits: PruneLimits | None = None, *, dry_run: bool = False) -> Pruned:
+    async def prune(self, limits: PruneLimits | None = None, *, dry_run: bool = False) -> TracePruneResult:
         """Delete old traces, oldest first. ``limits`` None: those of the settings."""
-        from daemon.store.pruning import Pruned, still_too_much, stored_traces, traces_to_prune
+        from daemon.store.pruning import still_too_much, stored_traces, traces_to_prune
 
         limits = limits or self.limits()
         async with self._one:
@@ -189,23 +189,26 @@ class TraceMaintenance:
                 if limits.any
                 else []
             )
-            deleted: list[PruneCandidate] = []
+            deleted: list[PrunedTrace] = []
             problems = list(limits.unread)
             for one in going:
                 try:
                     if not dry_run:
-                        await self._delete(one.stored.trace_id)
+                        await self._delete(one.trace_id)
                     deleted.append(one)
                 except StoreError as error:
                     problems.append(str(error))
-            left = sum(one.size for one in stored) - sum(one.stored.size for one in deleted)
+            freed = sum(one.size for one in deleted)
+            left = sum(one.size for one in stored) - freed
             problems += filter(None, [still_too_much(left, limits)])
-            return Pruned(
-                tuple(deleted),
-                len(stored) - len(deleted),
-                left if limits.any else None,
-                tuple(problems),
-                dry_run,
+            return TracePruneResult(
+                deleted=tuple(deleted),
+                kept=len(stored) - len(deleted),
+                kept_bytes=left if limits.any else None,
+                freed=freed,
+                limited=limits.any,
+                problems=tuple(problems),
+                dry_run=dry_run,
             )
 
     async def daily(self, pause_s: float = _DAY_S) -> None:
@@ -222,7 +225,7 @@ class TraceMaintenance:
                 if limits.any or limits.unread:
                     pruned = await self.prune()
                     for doomed in pruned.deleted:
-                        log.info("deleted session %s: %s", doomed.stored.trace_id, doomed.reason)
+                        log.info("deleted session %s: %s", doomed.trace_id, doomed.reason)
                     for problem in pruned.problems:
                         log.warning("%s", problem)
             except (StoreError, OSError) as error:

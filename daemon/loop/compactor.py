@@ -20,6 +20,7 @@ from daemon.loop.record import new_message_id
 from daemon.loop.summarizer import Summarizer, Summary
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
+from daemon.model.stored_model import Model
 from daemon.provider.model_calls import ProviderError
 from daemon.steps.history import to_history_string
 from tools.localization import t
@@ -65,14 +66,13 @@ _PLACEHOLDER = "x" * 1_000
 """As long as a short summary: to estimate the effect of a compaction before the model is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionResult:
-    """Estimated tokens of the next request before and after, and a description of the compaction, or why there was
+class CompactResult(Model):
+    """Estimated tokens of the next request before and after. ``detail`` describes the compaction, or why there was
     none."""
 
     before: int
     after: int
-    detail: str
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Compactor:
             return False  # the previous attempt did not help
         return (await self.compact("overflow")).after < before
 
-    async def compact(self, reason: Reason, instructions: str = "") -> CompactionResult:
+    async def compact(self, reason: Reason, instructions: str = "") -> CompactResult:
         """Run a full compaction. ``instructions``: the user's wishes for the summary.
 
         It calls the model, so it takes a while; on cancellation nothing is stored. Raises StoreError.
@@ -179,7 +179,7 @@ class Compactor:
             # The next call would fail too, and a summary without a model would stay forever.
             detail = t("The context was not compacted: {error}", error=error)
             self._record.notice("warning", detail, "compaction")
-            return CompactionResult(before, before, detail)
+            return CompactResult(before=before, after=before, detail=detail)
         if summary.fallback:
             aim = replace(aim, with_history=False)
         summary, cut = self._fitted(aim, asking, summary, promised)
@@ -201,7 +201,7 @@ class Compactor:
             more.append(self._too_little(profile))
         if more:
             self._record.notice("warning" if summary.fallback else "info", " ".join(more), "compaction")
-        return CompactionResult(before, after, " ".join([done, *more]))
+        return CompactResult(before=before, after=after, detail=" ".join([done, *more]))
 
     # -- internals --
 
@@ -463,13 +463,15 @@ class Compactor:
         carried = (mark("carried"), TextPart(text=cut.carried.text))
         add("user", carried, goal_id=None, tokens=estimate_tokens(cut.carried.text))
 
-    def _nothing(self, aim: _CompactionTarget, why: str = "") -> CompactionResult:
+    def _nothing(self, aim: _CompactionTarget, why: str = "") -> CompactResult:
         """Return a result without a change. ``why``: the model's failure; empty when it was not called."""
         profile, before = aim.profile, aim.before
         if aim.reason == "manual":
-            return CompactionResult(before, before, t(words.NOTHING))
+            return CompactResult(before=before, after=before, detail=t(words.NOTHING))
         if aim.reason == "overflow" and not why:
-            return CompactionResult(before, before, "")  # the turn ends, and reports what fills the request
+            return CompactResult(
+                before=before, after=before
+            )  # the turn ends, and reports what fills the request
         attempts = self._attempts(profile)
         told = self._user_knows(profile)
         tries = 1 if attempts is None else attempts.tries + 1
@@ -480,7 +482,7 @@ class Compactor:
             self._record.notice("warning", detail, "compaction")
         elif why:  # the user was notified that the model is called
             self._record.notice("info", why, "compaction")
-        return CompactionResult(before, before, detail)
+        return CompactResult(before=before, after=before, detail=detail)
 
 
 def _within(left: int, most: int, least: int) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from daemon.context.tokens import estimate_tokens
 from daemon.loop.budget import Budget
-from daemon.loop.compactor import CompactionResult, Compactor
+from daemon.loop.compactor import Compactor, CompactResult
 from daemon.loop.interrupted_turn import (
     LEFT_WAITING,
     STOPPED,
@@ -172,7 +172,7 @@ class Session:
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
         self._running = _Running()
-        self._compaction: asyncio.Task[CompactionResult] | None = None
+        self._compaction: asyncio.Task[CompactResult] | None = None
         self._closing = False
 
     # -- summary properties --
@@ -320,7 +320,7 @@ class Session:
             self._start()
         return await asyncio.shield(waiting.result)
 
-    async def compact(self, instructions: str = "") -> CompactionResult:
+    async def compact(self, instructions: str = "") -> CompactResult:
         """Compact the context at the user's request. Raises BusyError while a turn runs; ``cancel`` ends it."""
         self.check_writable()
         if self.running or waits_for_answer(self.state):

@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from daemon.model.stored_model import Model
 from tools.access import OWN
 from tools.localization import noted, t
 
@@ -25,17 +26,16 @@ WAIT_S = 2.0
 """Seconds that the first request waits for packages that are imported."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnToolStatus:
-    """A tool, for the user."""
+class OwnTool(Model):
+    """A tool of the user."""
 
     name: str
-    """As the model and rules call it."""
+    """As the model and rules call it: ``tool__name``."""
     description: str
     origin: str
-    """The file or package that defines it."""
+    """The file or the package that defines it."""
     runs: tuple[str, ...] = ()
-    """Program and arguments; empty for Python code."""
+    """Program and arguments; empty for Python code, which runs inside the daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,15 @@ class OwnTools:
         """Return nothing: no prompt of the user names a tool."""
         return ()
 
-    def status(self, trust: Trust) -> tuple[tuple[OwnToolStatus, ...], tuple[str, ...]]:
+    def status(self, trust: Trust) -> tuple[tuple[OwnTool, ...], tuple[str, ...]]:
         """Return all tools, as last read by ``begin``, and the problems of others."""
         found = _NOTHING if trust == "restricted" else self._found.get(trust == "trusted", _NOTHING)
         listed = [
-            OwnToolStatus(
-                OWN + one.name, one.definition.description, one.definition.origin, getattr(one, "argv", ())
+            OwnTool(
+                name=OWN + one.name,
+                description=one.definition.description,
+                origin=one.definition.origin,
+                runs=getattr(one, "argv", ()),
             )
             for one in (*found.programs, *found.functions)
         ]

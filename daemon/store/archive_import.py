@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from daemon.model.encoding import json_bytes
+from daemon.model.maintenance import RebuiltSession, TraceImportResult
 from daemon.model.traces import FORMAT
 from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifest_of, without_secrets
 from daemon.store.files import FileTraceStore
 from daemon.store.pruning import IMPORTED, MB, remove_leftovers, staged
-from daemon.store.rebuild import Rebuilt, rebuild
+from daemon.store.rebuild import rebuild
 from daemon.store.trace_store import StoreError
 from tools.files.regular_files import os_errors
 from tools.localization import noted, t
@@ -62,22 +63,6 @@ class ArchiveError(StoreError):
         super().__init__(f"{why} {t(_NOTHING)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The result of an import."""
-
-    trace_id: str
-    title: str
-    files: int
-    size: int
-    """Bytes, unpacked."""
-    rebuilt: Rebuilt
-    left_out: tuple[str, ...] = ()
-    """Names in the archive that are no part of a trace."""
-    dropped: tuple[str, ...] = ()
-    """Branches and sub-agents whose log could not be read, and why."""
-
-
 @dataclass(slots=True)
 class _Unpacked:
     manifest: dict[str, object] | None = None
@@ -96,7 +81,7 @@ def import_trace(
     *,
     max_mb: float = MAX_MB,
     coming: Callable[[str], None] = lambda trace_id: None,
-) -> Imported:
+) -> TraceImportResult:
     """Import the archive at ``archive``. Blocking. ``max_mb``: most megabytes unpacked.
 
     ``coming`` is called just before the trace appears: to remove its id from the list of own sessions. An exception
@@ -112,15 +97,22 @@ def import_trace(
             trace_id = _trace_id(unpacked.manifest)
             _refuse_existing(store, trace_id)
             (staging / "trace").rename(staging / trace_id)
-            rebuilt, dropped = _rebuilt(FileTraceStore(staging), trace_id)
+            sessions, dropped = _rebuilt(FileTraceStore(staging), trace_id)
             about = {"time": now.isoformat(), "archive": archive.name}
             (staging / trace_id / IMPORTED).write_bytes(json_bytes(about))
             title = FileTraceStore(staging).trace(trace_id).title
             _refuse_existing(store, trace_id)
             coming(trace_id)
             (staging / trace_id).rename(store.root / trace_id)
-            left_out = tuple(sorted(unpacked.left_out))
-            return Imported(trace_id, title, unpacked.files, unpacked.size, rebuilt, left_out, dropped)
+            return TraceImportResult(
+                trace_id=trace_id,
+                title=title,
+                files=unpacked.files,
+                size=unpacked.size,
+                sessions=sessions,
+                left_out=tuple(sorted(unpacked.left_out)),
+                dropped=dropped,
+            )
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ArchiveError(
             t("{archive} is damaged or not a trace archive ({error}).", archive=archive, error=error)
@@ -339,12 +331,12 @@ def _has_its_folder(name: str) -> bool:
     return digest.startswith(folder)
 
 
-def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, ...]]:
+def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[tuple[RebuiltSession, ...], tuple[str, ...]]:
     """Return all that is derived, from the logs; children without a log that can be read are dropped."""
     dropped: list[str] = []
     try:
-        rebuilt = rebuild(store, trace_id)
-        for session in rebuilt.sessions:
+        sessions = rebuild(store, trace_id).sessions
+        for session in sessions:
             if session.failed and session.session_id == trace_id:
                 raise ArchiveError(" ".join(session.problems))
             if session.failed:
@@ -357,7 +349,7 @@ def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, 
         raise ArchiveError(t("The archive's log is not valid ({error!r}).", error=error)) from error
     finally:
         store.close()
-    return rebuilt, tuple(dropped)
+    return sessions, tuple(dropped)
 
 
 def _shown(name: str) -> str:

@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from daemon.model.maintenance import PrunedTrace
 from daemon.store.facts import moment
 from daemon.store.ids import TRACE_ID
 from daemon.store.trace_store import UNWRITABLE, StoreError
@@ -77,32 +78,11 @@ class StoredTrace:
     """Begun here, not brought along by the folder or an archive."""
     title: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class PruneCandidate:
-    """A trace that is to go, and why."""
-
-    stored: StoredTrace
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """The result of pruning, or of a dry run."""
-
-    deleted: tuple[PruneCandidate, ...] = ()
-    kept: int = 0
-    """How many traces are left."""
-    kept_bytes: int | None = None
-    """None: not known, because no limit on the size is set."""
-    problems: tuple[str, ...] = ()
-    """Traces that could not be deleted, and limits that could not be met."""
-    dry_run: bool = False
-
-    @property
-    def freed(self) -> int:
-        """Bytes."""
-        return sum(doomed.stored.size for doomed in self.deleted)
+    def pruned(self, reason: str) -> PrunedTrace:
+        """Return it as one that is to go."""
+        return PrunedTrace(
+            trace_id=self.trace_id, title=self.title, used=self.used, size=self.size, reason=reason
+        )
 
 
 def stored_traces(
@@ -128,23 +108,23 @@ def traces_to_prune(
     limits: PruneLimits,
     now: datetime,
     in_use: Callable[[str], bool] = lambda trace_id: False,
-) -> list[PruneCandidate]:
+) -> list[PrunedTrace]:
     """Return those that are to go, oldest first. Pure. ``in_use``: whether a trace is open or at work."""
     own = [one for one in stored if one.own]
     foreign = [one for one in stored if not one.own]
     own_may_go, foreign_may_go = (_may_go(group, limits, in_use) for group in (own, foreign))
-    found: dict[str, PruneCandidate] = {}
+    found: dict[str, PrunedTrace] = {}
     only_newest = limits.keep_days is None and limits.max_mb is None and limits.keep is not None
     for one in (*own_may_go, *foreign_may_go):
         # Compare differences, so that an absurd date does not overflow.
         if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
-            found[one.trace_id] = PruneCandidate(
-                one, t("not used for more than {keep_days:g} days", keep_days=limits.keep_days)
+            found[one.trace_id] = one.pruned(
+                t("not used for more than {keep_days:g} days", keep_days=limits.keep_days)
             )
         elif only_newest:
             came = "" if one.own else t(" from other machines")
-            found[one.trace_id] = PruneCandidate(
-                one, t("not one of the newest {keep}{came}", keep=limits.keep, came=came)
+            found[one.trace_id] = one.pruned(
+                t("not one of the newest {keep}{came}", keep=limits.keep, came=came)
             )
     # Delete imported traces first, and then do not count them: a repository must not push out the user's own sessions.
     for may_go, counted in ((foreign_may_go, stored), (own_may_go, own)):
@@ -153,11 +133,11 @@ def traces_to_prune(
             if limits.max_mb is None or left <= limits.max_mb * MB:
                 break
             if one.trace_id not in found:
-                found[one.trace_id] = PruneCandidate(
-                    one, t("all sessions together exceeded {max_mb:g} MB", max_mb=limits.max_mb)
+                found[one.trace_id] = one.pruned(
+                    t("all sessions together exceeded {max_mb:g} MB", max_mb=limits.max_mb)
                 )
                 left -= one.size
-    return sorted(found.values(), key=lambda one: (one.stored.used, one.stored.trace_id))
+    return sorted(found.values(), key=lambda one: (one.used, one.trace_id))
 
 
 def still_too_much(left: int, limits: PruneLimits) -> str:

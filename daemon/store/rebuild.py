@@ -6,10 +6,10 @@ block: call them in a thread. Nothing may write the trace meanwhile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from daemon.context.tokens import stored_calibration
+from daemon.model.maintenance import RebuiltSession, TraceRebuildResult
 from daemon.store.replay import beginning_lost, replayed_events
 from daemon.store.trace_store import NewerFormatError, StoreError
 from tools.localization import t
@@ -26,48 +26,20 @@ T = TypeVar("T")
 _NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RebuildOutcome:
-    """One session: the main session, a branch or a sub-agent."""
-
-    session_id: str
-    events: int = 0
-    messages: int = 0
-    goals: int = 0
-    repaired: tuple[str, ...] = ()
-    """Fixed problems, as text for the user; empty when everything agreed with the log."""
-    problems: tuple[str, ...] = ()
-    """Problems that remain."""
-    failed: bool = False
-    """It could not be rebuilt; ``problems`` has the reasons."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """A trace with its branches and sub-agents, the main session first."""
-
-    trace_id: str
-    sessions: tuple[RebuildOutcome, ...]
-
-    @property
-    def failed(self) -> bool:
-        """Whether one of them could not be rebuilt."""
-        return any(session.failed for session in self.sessions)
-
-
-def rebuild(store: FileTraceStore, trace_id: str) -> Rebuilt:
+def rebuild(store: FileTraceStore, trace_id: str) -> TraceRebuildResult:
     """Rebuild a trace and its children, each by its own log. Raises UnknownTraceError; see
     ``RebuiltSession.failed``."""
-    waiting, sessions = [trace_id], list[RebuildOutcome]()
+    waiting, sessions = [trace_id], list[RebuiltSession]()
     while waiting:
         session_id = waiting.pop(0)
         children = store.children(session_id)
         sessions.append(_rebuild_session(store, session_id, children))
         waiting[:0] = children
-    return Rebuilt(trace_id, tuple(sessions))
+    failed = any(session.failed for session in sessions)
+    return TraceRebuildResult(trace_id=trace_id, sessions=tuple(sessions), failed=failed)
 
 
-def _rebuild_session(store: FileTraceStore, session_id: str, children: list[str]) -> RebuildOutcome:
+def _rebuild_session(store: FileTraceStore, session_id: str, children: list[str]) -> RebuiltSession:
     try:
         wrong = list[str]()
         before = _derived(store.trace, session_id, t("the metadata was missing or damaged"), wrong)
@@ -96,16 +68,16 @@ def _rebuild_session(store: FileTraceStore, session_id: str, children: list[str]
             wrong.append(t("removed from the log: {cut} of an incomplete event", cut=_count(cut, "byte")))
         if wrong:
             store.save_snapshot(after, state.plan.snapshot())
-        return RebuildOutcome(
-            session_id,
-            events,
-            len(state.messages),
-            len(state.plan.snapshot().goals),
-            tuple(wrong),
-            tuple(problems),
+        return RebuiltSession(
+            session_id=session_id,
+            events=events,
+            messages=len(state.messages),
+            goals=len(state.plan.snapshot().goals),
+            repaired=tuple(wrong),
+            problems=tuple(problems),
         )
     except StoreError as error:
-        return RebuildOutcome(session_id, problems=(str(error),), failed=True)
+        return RebuiltSession(session_id=session_id, problems=(str(error),), failed=True)
     finally:
         store.close(session_id)
 

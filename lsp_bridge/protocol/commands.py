@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from daemon.model.stored_model import Model
+from daemon.own_tools.service import OwnTool
 
 Source = Literal["user", "workspace"]
 """The user's own folders, or those of the workspace."""
@@ -53,18 +54,6 @@ class CommandListResult(Model):
     commands: tuple[CommandInfo, ...]
     skills: tuple[SkillInfo, ...] = ()
     problems: tuple[str, ...] = ()
-
-
-class OwnTool(Model):
-    """A tool of the user."""
-
-    name: str
-    """As the model and rules call it: ``tool__name``."""
-    description: str
-    origin: str
-    """The file or the package that defines it."""
-    runs: tuple[str, ...] = ()
-    """Program and arguments; empty for Python code, which runs inside the daemon."""
 
 
 class OwnToolListResult(Model):

@@ -123,15 +123,6 @@ class SessionCompactParams(SessionParams):
     instructions: str = ""
 
 
-class CompactResult(Model):
-    """Estimated tokens of the next request before and after. ``detail`` describes the compaction, or why there was
-    none."""
-
-    before: int
-    after: int
-    detail: str = ""
-
-
 class SessionHandoverParams(SessionParams):
     """Begin a session of ``agent`` that takes over from another one (``init`` or ``execute``)."""
 

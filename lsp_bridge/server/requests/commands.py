@@ -22,13 +22,7 @@ class CommandRequests(RequestArea):
         await tools.begin(trust, LISTING_WAIT_S)
         found, problems = tools.status(trust)
         config = self._context.client_config()
-        return p.OwnToolListResult(
-            tools=tuple(
-                p.OwnTool(name=one.name, description=one.description, origin=one.origin, runs=one.runs)
-                for one in found
-            ),
-            problems=(*config.blocking, *config.problems, *problems),
-        )
+        return p.OwnToolListResult(tools=found, problems=(*config.blocking, *config.problems, *problems))
 
     @request("goalwright/prompt/list", changes=False)
     async def list(self, params: p.CommandListParams) -> p.CommandListResult:

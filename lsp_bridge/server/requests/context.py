@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.context.handover import handover_text
 from daemon.context.instructions import instruction_block
 from daemon.context.tokens import estimate_tokens, request_tokens
+from daemon.loop.compactor import CompactResult
 from daemon.subagents.iteration import handover_source
 from lsp_bridge.protocol import plan as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
@@ -38,18 +39,17 @@ class ContextRequests(RequestArea):
         return context_of(session, await prepared(session))
 
     @request("goalwright/session/compact", changes=True)
-    async def compact(self, params: p.SessionCompactParams) -> p.CompactResult:
+    async def compact(self, params: p.SessionCompactParams) -> CompactResult:
         """Compact the context now; takes as long as the model needs for a summary."""
         self._context.check_rules()
         session = await self._context.at_hand(params.session_id)
         try:
-            done = await session.compact(params.instructions)
+            return await session.compact(params.instructions)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise  # nothing waits for the answer any more
             held = (await prepared(session)).tokens()
-            return p.CompactResult(before=held, after=held, detail=t("Canceled; the context is unchanged."))
-        return p.CompactResult(before=done.before, after=done.after, detail=done.detail)
+            return CompactResult(before=held, after=held, detail=t("Canceled; the context is unchanged."))
 
     @request("goalwright/session/handover", changes=False)
     async def handover(self, params: p.SessionHandoverParams) -> SessionResult:

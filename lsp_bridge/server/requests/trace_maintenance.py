@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import root_of
+from daemon.model.maintenance import TraceImportResult, TracePruneResult, TraceRebuildResult
 from daemon.store.pruning import PruneLimits
 from lsp_bridge.protocol import traces as p
 from lsp_bridge.protocol.handshake import RequestError
@@ -16,7 +17,6 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.store.rebuild import Rebuilt
     from daemon.trace_maintenance import TraceMaintenance
 
 
@@ -28,25 +28,15 @@ class TraceMaintenanceRequests:
         self._trace_maintenance = trace_maintenance
 
     @request("goalwright/trace/rebuild", changes=False)
-    async def rebuild(self, params: p.TraceRebuildParams) -> p.TraceRebuildResult:
+    async def rebuild(self, params: p.TraceRebuildParams) -> TraceRebuildResult:
         """Rebuild the data derived from a trace's log."""
-        done = await self._trace_maintenance().rebuild(params.trace_id)
-        return p.TraceRebuildResult(trace_id=done.trace_id, sessions=_sessions(done), failed=done.failed)
+        return await self._trace_maintenance().rebuild(params.trace_id)
 
     @request("goalwright/trace/import", changes=False)
-    async def take_in(self, params: p.TraceImportParams) -> p.TraceImportResult:
+    async def take_in(self, params: p.TraceImportParams) -> TraceImportResult:
         """Import an archive."""
         archive = _absolute(params.archive)
-        done = await self._trace_maintenance().take_in(archive, params.max_mb)
-        return p.TraceImportResult(
-            trace_id=done.trace_id,
-            title=done.title,
-            files=done.files,
-            size=done.size,
-            sessions=_sessions(done.rebuilt),
-            left_out=done.left_out,
-            dropped=done.dropped,
-        )
+        return await self._trace_maintenance().take_in(archive, params.max_mb)
 
     @request("goalwright/trace/export", changes=False)
     async def export(self, params: p.TraceExportParams) -> p.TraceExportResult:
@@ -80,31 +70,13 @@ class TraceMaintenanceRequests:
         )
 
     @request("goalwright/trace/prune", changes=False)
-    async def prune(self, params: p.TracePruneParams) -> p.TracePruneResult:
+    async def prune(self, params: p.TracePruneParams) -> TracePruneResult:
         """Delete old traces; with ``dryRun`` only report them."""
         settings = self._trace_maintenance().limits()
         given = PruneLimits(params.keep_days, params.max_mb, params.keep)
         # An explicit limit applies alone: together with the settings it would delete more.
         limits = given if given.any else settings
-        done = await self._trace_maintenance().prune(limits, dry_run=params.dry_run)
-        return p.TracePruneResult(
-            deleted=tuple(
-                p.PrunedTrace(
-                    trace_id=one.stored.trace_id,
-                    title=one.stored.title,
-                    used=one.stored.used,
-                    size=one.stored.size,
-                    reason=one.reason,
-                )
-                for one in done.deleted
-            ),
-            kept=done.kept,
-            kept_bytes=done.kept_bytes,
-            freed=done.freed,
-            limited=limits.any,
-            problems=done.problems,
-            dry_run=done.dry_run,
-        )
+        return await self._trace_maintenance().prune(limits, dry_run=params.dry_run)
 
 
 def _absolute(archive: str) -> Path:
@@ -112,7 +84,3 @@ def _absolute(archive: str) -> Path:
     if not path.is_absolute():
         raise RequestError(t("{archive} is not an absolute path.", archive=archive))
     return path
-
-
-def _sessions(done: Rebuilt) -> tuple[p.RebuiltSession, ...]:
-    return tuple(p.RebuiltSession.model_validate(one, from_attributes=True) for one in done.sessions)

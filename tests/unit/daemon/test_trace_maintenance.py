@@ -41,7 +41,7 @@ async def test_pruned_sessions_are_deleted_and_disowned(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two", "three") as bench:
         ids = [await worked(bench) for _ in range(3)]
         done = await bench.core.trace_maintenance.prune(PruneLimits(keep=1))
-        assert [one.stored.trace_id for one in done.deleted] == ids[:2]
+        assert [one.trace_id for one in done.deleted] == ids[:2]
         assert (done.kept, left(bench)) == (1, [ids[2]])
         assert [bench.core.is_foreign(trace_id) for trace_id in ids] == [True, True, False]
         with pytest.raises(UnknownTraceError):
@@ -69,7 +69,7 @@ async def test_a_dry_run_deletes_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two") as bench:
         ids = [await worked(bench) for _ in range(2)]
         done = await bench.core.trace_maintenance.prune(PruneLimits(keep=1), dry_run=True)
-        assert [one.stored.trace_id for one in done.deleted] == ids[:1]
+        assert [one.trace_id for one in done.deleted] == ids[:1]
         assert done.freed > 0
         assert sorted(left(bench)) == ids
         assert bench.core.live(ids[0]) is not None
@@ -141,7 +141,7 @@ async def test_session_cannot_be_opened_while_it_is_deleted(
                 await bench.core.session(first)
         finally:
             go_on.set()
-        assert [one.stored.trace_id for one in (await pruning).deleted] == [first]
+        assert [one.trace_id for one in (await pruning).deleted] == [first]
         with pytest.raises(UnknownTraceError):
             await bench.core.session(first)
 
@@ -160,7 +160,7 @@ async def test_failed_deletion_is_reported_and_others_continue(
 
         monkeypatch.setattr(bench.core.store, "delete", failing)
         done = await bench.core.trace_maintenance.prune(PruneLimits(keep=1))
-        assert [one.stored.trace_id for one in done.deleted] == [ids[1]]
+        assert [one.trace_id for one in done.deleted] == [ids[1]]
         assert done.problems == ("it is in the way",)
 
 
@@ -354,7 +354,7 @@ async def test_the_session_used_last_is_not_pruned(tmp_path: Path) -> None:
     own.use(first)
     trace_maintenance = TraceMaintenance(store, own, lambda: datetime.now(UTC), limits=PruneLimits)
     pruned = await trace_maintenance.prune(PruneLimits(keep_days=1e-9))
-    assert first not in [one.stored.trace_id for one in pruned.deleted]
+    assert first not in [one.trace_id for one in pruned.deleted]
 
 
 async def test_session_is_deleted_while_shown_but_not_while_running(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from daemon.context.summaries import summary_text
 from daemon.context.window import CLEARED
-from daemon.loop.compactor import CompactionResult
+from daemon.loop.compactor import CompactResult
 from daemon.loop.session import Session
 from daemon.model.events import ContextMarked, ModelRetry, Notice
 from daemon.model.messages import Message, TextPart, ToolCallPart, ToolResultPart, Usage
@@ -113,7 +113,7 @@ def check_valid(request: ModelRequest) -> None:
     assert request.messages[-1].role != "assistant"
 
 
-async def compact(session: Session, instructions: str = "") -> CompactionResult:
+async def compact(session: Session, instructions: str = "") -> CompactResult:
     """Compact by hand, as the user's request does."""
     await session.request_builder.prepare()
     return await session.compactor.compact("manual", instructions)

@@ -315,7 +315,7 @@ def test_long_log_is_imported_in_pages(
     monkeypatch.setattr(FileTraceStore, "events", counted)
     log = {"trace/events.jsonl": b"".join(lines + more)}
     done = import_trace(store, write(tmp_path, packed(good | log)), NOW)
-    assert done.rebuilt.sessions[0].events == 3000
+    assert done.sessions[0].events == 3000
     assert max(held) <= 1000
 
 

@@ -44,7 +44,7 @@ OLD = [stored(1, days=40), stored(2, days=20), stored(3, days=10), stored(4, day
 
 
 def ids(limits: PruneLimits, traces: list[StoredTrace] = OLD, in_use: tuple[str, ...] = ()) -> list[str]:
-    return [one.stored.trace_id for one in traces_to_prune(traces, limits, NOW, in_use.__contains__)]
+    return [one.trace_id for one in traces_to_prune(traces, limits, NOW, in_use.__contains__)]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from daemon.model.maintenance import TraceRebuildResult
 from daemon.store.files import FileTraceStore
-from daemon.store.rebuild import Rebuilt, rebuild
+from daemon.store.rebuild import rebuild
 from daemon.store.replay import read_state
 from daemon.store.trace_store import UnknownTraceError
 from tests.support.examples import examples
@@ -25,7 +26,7 @@ def store(tmp_path: Path) -> FileTraceStore:
     return store
 
 
-def repaired(done: Rebuilt) -> dict[str, tuple[str, ...]]:
+def repaired(done: TraceRebuildResult) -> dict[str, tuple[str, ...]]:
     return {session.session_id: session.repaired for session in done.sessions if session.repaired}
 
 

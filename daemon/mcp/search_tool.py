@@ -21,7 +21,7 @@ from tools.tool import Tool, ToolError, ToolInput, ToolResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from daemon.mcp.tool import McpTool
+    from daemon.mcp.tool import McpServerTool
     from tools.tool import ToolContext
 
 MOST_LOADED = 5
@@ -55,7 +55,7 @@ class McpSearchTool(Tool[SearchInput]):
     permission = MCP_SEARCH
     Input = SearchInput
 
-    def __init__(self, tools: Mapping[str, McpTool]) -> None:
+    def __init__(self, tools: Mapping[str, McpServerTool]) -> None:
         """``tools``: those of all servers that run, by name."""
         self._tools = tools
         self._text = _description(tools.values())
@@ -113,7 +113,7 @@ def _shares(word: str, words: set[str]) -> float:
     return 0.5 if alike else 0.0
 
 
-def _description(tools: Iterable[McpTool]) -> str:
+def _description(tools: Iterable[McpServerTool]) -> str:
     servers: dict[str, list[str]] = {}
     for tool in tools:
         servers.setdefault(tool.definition.origin, []).append(tool.name.split("__", 2)[2])

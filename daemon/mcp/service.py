@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +19,7 @@ from daemon.mcp.failures import sentence
 from daemon.mcp.lent import EDITOR, LentServers, specs_of
 from daemon.mcp.tokens import TokenStore
 from daemon.mcp.tool_names import server_parts, tool_names
+from daemon.model.stored_model import Model
 from daemon.outside_tools.approvals import Approvals
 from tools.access import MCP, MCP_SEARCH
 from tools.errors import ToolError
@@ -36,11 +37,10 @@ if TYPE_CHECKING:
     from daemon.config import Config
     from daemon.mcp.configuration import ServerSpec
     from daemon.mcp.connection import Connection
-    from daemon.mcp.content import PromptDefinition, ResourceDefinition
+    from daemon.mcp.content import ResourceDefinition
     from daemon.mcp.requested import FromServer
     from daemon.mcp.sign_in import SignIn
     from daemon.model.permissions import Trust
-    from daemon.outside_tools.definitions import Definition
     from daemon.settings import McpServerSetting, McpSettings
     from tools.tool import Tool
 
@@ -54,38 +54,74 @@ SHOWN_WAIT_S = 5.0
 ServerState = Literal["starting", "ready", "failed", "stopped", "signed_out", "disabled"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStatus:
-    """A tool of a server, for the user."""
+class McpTool(Model):
+    """A tool of a server."""
 
     name: str
-    """As the model and rules call it."""
-    definition: Definition
-    disabled: bool
+    """As the model and rules call it: ``mcp__server__tool``."""
+    tool: str
+    """As its server calls it."""
+    description: str
+    """The server's words, with a shape in place of invisible characters."""
+    read_only: bool
+    """The server says that the tool changes nothing."""
+    disabled: bool = False
+    """By the setting ``mcp_disabled``."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptStatus:
-    """A prompt of a server, for the user. ``name``: as the user types it, without the slash."""
+class McpPrompt(Model):
+    """A prompt of a server."""
 
     name: str
-    definition: PromptDefinition
+    """As the user types it, without the slash: ``mcp__server__prompt``."""
+    prompt: str
+    """As its server calls it."""
+    description: str
+    hint: str = ""
+    """Its arguments: ``<required> [optional]``."""
+
+
+class McpResource(Model):
+    """A resource of a server."""
+
+    name: str
+    """As the user types it after ``@``: ``server:uri``."""
+    title: str
+    """The server's name for it."""
+    description: str = ""
+    media_type: str = ""
+    template: bool = False
+    """Its URI has ``{places}`` that the user fills in."""
+
+
+class McpServer(Model):
+    """A configured server."""
+
+    name: str
+    source: str
+    """The file that names it: ``config.json`` is the user's. ``editor``: a client passed it for a session."""
+    state: ServerState
+    """``signed_out``: it wants the user to sign in, see ``goalwright/mcp/login``."""
+    signed_in: bool = False
+    """It is used with the tokens of a sign-in."""
+    error: str = ""
+    """Why it does not work, or what is wrong with its tools, as text for the user."""
+    tools: tuple[McpTool, ...] = ()
+    prompts: tuple[McpPrompt, ...] = ()
+    resources: int = 0
+    """How many it lists, templates among them."""
+    log_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """A server, for the user."""
+    """A server as it is configured, and as users see it."""
 
     spec: ServerSpec
-    state: ServerState
-    error: str
-    tools: tuple[ToolStatus, ...]
-    log_file: Path
-    part: str = ""
+    shown: McpServer
+    part: str
     """How names for the user begin: ``@part:uri``."""
-    prompts: tuple[PromptStatus, ...] = ()
     resources: tuple[ResourceDefinition, ...] = ()
-    signed_in: bool = False
 
 
 class McpServers:
@@ -179,8 +215,9 @@ class McpServers:
         """Return what is wrong with the files that name servers, and with servers, without starting any."""
         await self.look(trust)
         servers, problems = self.servers(trust, None)
-        down = [one for one in servers if one.state in _DOWN]
-        return [*problems, *(_failed(one.spec.name, one.error, log=not one.spec.problem) for one in down)]
+        down = [one for one in servers if one.shown.state in _DOWN]
+        said = (_failed(one.spec.name, one.shown.error, log=not one.spec.problem) for one in down)
+        return [*problems, *said]
 
     def tools(self, trust: Trust, session_id: str = "") -> Mapping[str, Tool[Any]]:
         """Return the tools of the servers that run, by name; the same object while nothing changes."""
@@ -238,25 +275,28 @@ class McpServers:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*waits), WAIT_S)
 
-    def resources(
-        self, trust: Trust, query: str, most: int, session_id: str = ""
-    ) -> list[tuple[str, ResourceDefinition]]:
-        """Return the resources of servers that run whose name has these letters: first those that begin with them.
-
-        With each its name for the user, ``server:uri``.
-        """
+    def resources(self, trust: Trust, query: str, most: int, session_id: str = "") -> tuple[McpResource, ...]:
+        """Return the resources of servers that run whose name has these letters: first those that begin with them."""
         if not self._connections:
-            return []
+            return ()
         wanted = query.lower()
-        ranked: list[tuple[int, str, ResourceDefinition]] = []
+        ranked: list[tuple[bool, str, ResourceDefinition]] = []
         for server in self.servers(trust, session_id)[0]:
             for one in server.resources:
-                name = f"{server.part}:{one.uri}"
-                if name.lower().startswith(wanted) or one.title.lower().startswith(wanted):
-                    ranked.append((0, name, one))
-                elif wanted in f"{name} {one.title}".lower():
-                    ranked.append((1, name, one))
-        return [(name, one) for _, name, one in sorted(ranked, key=lambda one: one[:2])[:most]]
+                names = f"{server.part}:{one.uri}", one.title
+                if wanted in " ".join(names).lower():
+                    begins = any(name.lower().startswith(wanted) for name in names)
+                    ranked.append((not begins, names[0], one))
+        return tuple(
+            McpResource(
+                name=name,
+                title=one.title,
+                description=one.description,
+                media_type=one.media_type,
+                template=one.template,
+            )
+            for _, name, one in sorted(ranked, key=lambda one: one[:2])[:most]
+        )
 
     async def requested(
         self,
@@ -410,44 +450,63 @@ class McpServers:
 
     def _offered(self, trust: Trust, session_id: str) -> Mapping[str, Tool[Any]]:
         from daemon.mcp.search_tool import McpSearchTool
-        from daemon.mcp.tool import McpTool
+        from daemon.mcp.tool import McpServerTool
 
         timeout_s = self._config(trust == "trusted").settings.mcp.mcp_timeout_s
-        offered = {
-            tool.name: McpTool(
-                tool.name, tool.definition, server, self._approved, timeout_s, self._sampling_file
-            )
-            for status in self.servers(trust, session_id)[0]
-            if (server := self._connections.get(status.spec)) is not None
-            for tool in status.tools
-            if not tool.disabled
-        }
+        offered: dict[str, McpServerTool] = {}
+        for status in self.servers(trust, session_id)[0]:
+            server = self._connections.get(status.spec)
+            definitions = {} if server is None else {one.name: one for one in server.tools}
+            for tool in status.shown.tools:
+                if server is not None and not tool.disabled:
+                    offered[tool.name] = McpServerTool(
+                        tool.name,
+                        definitions[tool.tool],
+                        server,
+                        self._approved,
+                        timeout_s,
+                        self._sampling_file,
+                    )
         return {**offered, MCP_SEARCH: McpSearchTool(offered)} if offered else _NONE
 
     def _status(self, spec: ServerSpec, found: FoundServers, trusted: bool) -> ServerStatus:
         from daemon.mcp.requested import prompt_names
 
         part = server_parts(one.name for one in found.servers)[spec.name]
-        state: ServerState = "disabled" if spec.disabled else "failed" if spec.problem else "stopped"
-        status = ServerStatus(spec, state, spec.problem, (), self._log_file(spec), part)
         server = self._connections.get(spec)
+        state: ServerState = "disabled" if spec.disabled else "failed" if spec.problem else "stopped"
+        error = spec.problem
+        if server is not None and state == "stopped":
+            state, error = server.state, server.error
+        shown = McpServer(
+            name=spec.name, source=spec.source, state=state, error=error, log_file=str(self._log_file(spec))
+        )
         if server is None:
-            return status
-        if state == "stopped":
-            status = replace(status, state=server.state, error=server.error)
+            return ServerStatus(spec, shown, part)
         disabled = self._config(trusted).settings.mcp.mcp_disabled
         called = tool_names(part, [one.name for one in server.tools])
-        prompts = prompt_names(part, server.content.prompts)
-        return replace(
-            status,
-            tools=tuple(
-                ToolStatus(called[one.name], one, f"{spec.name}/{one.name}" in disabled)
-                for one in server.tools
-            ),
-            prompts=tuple(PromptStatus(name, one) for name, one in prompts.items()),
-            resources=server.content.resources,
-            signed_in=server.signed_in,
+        tools = tuple(
+            McpTool(
+                name=called[one.name],
+                tool=one.name,
+                description=one.description,
+                read_only=one.read_only,
+                disabled=f"{spec.name}/{one.name}" in disabled,
+            )
+            for one in server.tools
         )
+        prompts = tuple(
+            McpPrompt(name=name, prompt=one.name, description=one.description, hint=one.hint)
+            for name, one in prompt_names(part, server.content.prompts).items()
+        )
+        resources = server.content.resources
+        told = {
+            "tools": tools,
+            "prompts": prompts,
+            "resources": len(resources),
+            "signed_in": server.signed_in,
+        }
+        return ServerStatus(spec, shown.model_copy(update=told), part, resources)
 
     def _named(self, name: str) -> Connection:
         """Return a server by its name, which need not run. Raises ToolError."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tools.tool import ToolContext, ToolResult
 
 
-class McpTool(OutsideTool):
+class McpServerTool(OutsideTool):
     """One tool of one server, with the definition that the model was shown."""
 
     changed = noted(

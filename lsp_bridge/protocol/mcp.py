@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
+from daemon.mcp.service import McpResource, McpServer
 from daemon.model.stored_model import Model
 from lsp_bridge.protocol.sessions import SessionParams
 
@@ -14,21 +13,6 @@ class McpListParams(Model):
     """Ask for the servers. ``start``: start those that do not run, and wait some seconds for them."""
 
     start: bool = False
-
-
-class McpTool(Model):
-    """A tool of a server."""
-
-    name: str
-    """As the model and rules call it: ``mcp__server__tool``."""
-    tool: str
-    """As its server calls it."""
-    description: str
-    """The server's words, with a shape in place of invisible characters."""
-    read_only: bool
-    """The server says that the tool changes nothing."""
-    disabled: bool = False
-    """By the setting ``mcp_disabled``."""
 
 
 class McpGivenServer(Model):
@@ -54,37 +38,6 @@ class McpSessionParams(SessionParams):
     servers: tuple[McpGivenServer, ...] = Field(default=(), max_length=20)
 
 
-class McpPrompt(Model):
-    """A prompt of a server."""
-
-    name: str
-    """As the user types it, without the slash: ``mcp__server__prompt``."""
-    prompt: str
-    """As its server calls it."""
-    description: str
-    hint: str = ""
-    """Its arguments: ``<required> [optional]``."""
-
-
-class McpServer(Model):
-    """A configured server."""
-
-    name: str
-    source: str
-    """The file that names it: ``config.json`` is the user's. ``editor``: a client passed it for a session."""
-    state: Literal["starting", "ready", "failed", "stopped", "signed_out", "disabled"]
-    """``signed_out``: it wants the user to sign in, see ``goalwright/mcp/login``."""
-    signed_in: bool = False
-    """It is used with the tokens of a sign-in."""
-    error: str = ""
-    """Why it does not work, or what is wrong with its tools, as text for the user."""
-    tools: tuple[McpTool, ...] = ()
-    prompts: tuple[McpPrompt, ...] = ()
-    resources: int = 0
-    """How many it lists, templates among them."""
-    log_file: str = ""
-
-
 class McpListResult(Model):
     """The servers, and problems of the files that name them, as text for the user."""
 
@@ -101,19 +54,6 @@ class McpResourcesParams(Model):
     session_id: str | None = None
     query: str = ""
     limit: int = Field(default=20, ge=1, le=200)
-
-
-class McpResource(Model):
-    """A resource of a server."""
-
-    name: str
-    """As the user types it after ``@``: ``server:uri``."""
-    title: str
-    """The server's name for it."""
-    description: str = ""
-    media_type: str = ""
-    template: bool = False
-    """Its URI has ``{places}`` that the user fills in."""
 
 
 class McpResourcesResult(Model):

@@ -60,14 +60,14 @@ class CommandRequests(RequestArea):
         called += [
             p.CommandInfo(
                 name=prompt.name,
-                description=prompt.definition.description,
+                description=prompt.description,
                 kind="mcp",
-                hint=prompt.definition.hint,
-                arguments=bool(prompt.definition.arguments),
+                hint=prompt.hint,
+                arguments=bool(prompt.hint),
                 source="user" if server.spec.source == SETTINGS else "workspace",
             )
             for server in servers.servers(trust, session_id)[0]
-            for prompt in server.prompts
+            for prompt in server.shown.prompts
             if prompt.name.lower() not in commands.commands
         ]
         return p.CommandListResult(

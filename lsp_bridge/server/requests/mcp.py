@@ -67,18 +67,7 @@ class McpRequests(RequestArea):
         found = self._core.mcp.resources(
             self._context.client_trust(), params.query, params.limit, params.session_id or ""
         )
-        return p.McpResourcesResult(
-            resources=tuple(
-                p.McpResource(
-                    name=name,
-                    title=one.title,
-                    description=one.description,
-                    media_type=one.media_type,
-                    template=one.template,
-                )
-                for name, one in found
-            )
-        )
+        return p.McpResourcesResult(resources=found)
 
     @request("goalwright/mcp/login", changes=False, failed=ErrorCode.INVALID_PARAMS)
     async def login(self, params: p.McpServerParams) -> p.McpLoginResult:
@@ -113,36 +102,6 @@ class McpRequests(RequestArea):
         found, problems = servers.servers(trust, None)
         config = self._context.client_config()
         return p.McpListResult(
-            servers=tuple(
-                p.McpServer(
-                    name=one.spec.name,
-                    source=one.spec.source,
-                    state=one.state,
-                    signed_in=one.signed_in,
-                    error=one.error,
-                    tools=tuple(
-                        p.McpTool(
-                            name=tool.name,
-                            tool=tool.definition.name,
-                            description=tool.definition.description,
-                            read_only=tool.definition.read_only,
-                            disabled=tool.disabled,
-                        )
-                        for tool in one.tools
-                    ),
-                    prompts=tuple(
-                        p.McpPrompt(
-                            name=prompt.name,
-                            prompt=prompt.definition.name,
-                            description=prompt.definition.description,
-                            hint=prompt.definition.hint,
-                        )
-                        for prompt in one.prompts
-                    ),
-                    resources=len(one.resources),
-                    log_file=str(one.log_file),
-                )
-                for one in found
-            ),
+            servers=tuple(one.shown for one in found),
             problems=(*config.blocking, *config.problems, *problems, *servers.unknown_keys(trust)),
         )

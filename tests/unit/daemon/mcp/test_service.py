@@ -282,7 +282,7 @@ async def test_disabled_servers_and_tools(tmp_path: Path) -> None:
         await run(bench, "done")
         assert offered(bench) == []
         (status,), _ = bench.core.mcp.servers("trusted")
-        assert status.state == "disabled" and not status.tools
+        assert status.shown.state == "disabled" and not status.shown.tools
 
 
 async def test_trust_decides_about_the_files_of_a_folder(tmp_path: Path) -> None:

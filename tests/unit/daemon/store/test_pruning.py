@@ -6,6 +6,7 @@ import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -24,6 +25,9 @@ from daemon.store.pruning import (
 )
 from daemon.trace_maintenance import limits_of
 from tests.support.scenarios.stored_traces import ID, write_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -174,10 +178,17 @@ _LIMITS = st.builds(
 )
 
 
+def doomed(
+    traces: list[StoredTrace], limits: PruneLimits, in_use: Callable[[str], bool]
+) -> list[StoredTrace]:
+    by_id = {one.trace_id: one for one in traces}
+    return [by_id[one.trace_id] for one in traces_to_prune(traces, limits, NOW, in_use)]
+
+
 @given(traces=_TRACES, limits=_LIMITS, used=st.sets(st.integers(0, 60)))
 def test_laws_of_pruning(traces: list[StoredTrace], limits: PruneLimits, used: set[int]) -> None:
     in_use = {f"t{number:03d}" for number in used}
-    gone = [one.stored for one in traces_to_prune(traces, limits, NOW, in_use.__contains__)]
+    gone = doomed(traces, limits, in_use.__contains__)
     left = [one for one in traces if one not in gone]
     assert len(set(gone)) == len(gone)
     assert not in_use & {one.trace_id for one in gone}
@@ -188,13 +199,12 @@ def test_laws_of_pruning(traces: list[StoredTrace], limits: PruneLimits, used: s
         assert set(newest[: limits.keep or 1]) <= set(left)
         assert not group or max(group, key=lambda one: one.trace_id) in left
     # Whatever the folder brought along: of the own ones the same go.
-    alone = [one.stored for one in traces_to_prune(own, limits, NOW, in_use.__contains__)]
+    alone = doomed(own, limits, in_use.__contains__)
     assert alone == [one for one in gone if one.own]
     if not limits.any:
         assert not gone
     # What is left is over a limit only as far as it may not go.
-    again = [one.stored for one in traces_to_prune(left, limits, NOW, in_use.__contains__)]
-    assert not again
+    assert not doomed(left, limits, in_use.__contains__)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
 from daemon.context.tokens import estimate_tokens, message_tokens
-from daemon.context.windowing.goal_status import GoalStatuses
+from daemon.context.windowing.goals import GoalStatuses
 from daemon.model.messages import (
     FilePart,
     Message,

@@ -3,11 +3,10 @@
 Its steps, each a module of ``daemon.context.windowing``:
 
 1. ``pairing``: messages become blocks, every call with exactly its result.
-2. ``cutting``: a full compaction leaves its three messages and the last steps; long results of these may be cut.
-3. ``history``: past turns keep the user's message and the model's last text.
-4. ``goals``: messages of an ended goal become its summary; a goal that replaced abandoned ones mentions them.
-5. ``pruning``: marked old results are cleared.
-6. ``rules``: instruction files outlive the results they came with.
+2. ``history``: a full compaction leaves its three messages and the last steps; long results of these may be cut. Past
+   turns keep the user's message and the model's last text.
+3. ``goals``: messages of an ended goal become its summary; a goal that replaced abandoned ones mentions them.
+4. ``results``: marked old results are cleared. Instruction files outlive the results they came with.
 
 From call to call the messages up to the first one of the outermost goal that ended in between are the same bytes,
 except at a full compaction and at a mark (see ContextMarked).
@@ -20,13 +19,10 @@ from typing import TYPE_CHECKING
 
 from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, WindowMessage
 from daemon.context.windowing.cache import WindowCache
-from daemon.context.windowing.compacted_history import since_compaction
-from daemon.context.windowing.goal_status import GoalStatuses
-from daemon.context.windowing.goals import GoalCompaction
-from daemon.context.windowing.history import past_turns_reduced
+from daemon.context.windowing.goals import GoalCompaction, GoalStatuses
+from daemon.context.windowing.history import past_turns_reduced, since_compaction
 from daemon.context.windowing.notes import BEGINS, GO_ON
-from daemon.context.windowing.pruning import results_cleared, to_prune
-from daemon.context.windowing.rules import rules_kept
+from daemon.context.windowing.results import results_cleared, rules_kept, to_prune
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

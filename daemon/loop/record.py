@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from daemon.loop.call_times import CallTime
+    from daemon.loop.parallel_calls import CallTime
     from daemon.loop.services import Services
     from daemon.model.messages import FinishPart, ToolResultPart
     from daemon.model.permissions import PermissionRequest

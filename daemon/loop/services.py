@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
-from daemon.loop.child_slots import ChildSlots
 from tools.language_ports import Navigation, NoNavigation
 from tools.tool import BranchCommands
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from datetime import datetime
     from pathlib import Path
 
@@ -160,6 +161,35 @@ class WatchServices:
 
     files: FileWatch
     commands: CommandWatches
+
+
+class ChildSlots:
+    """Places to work at, first come, first served. The limit may differ from call to call: settings change."""
+
+    def __init__(self) -> None:
+        self.working = 0
+        """How many are at work."""
+        self._first = asyncio.Lock()
+        """Held by the one that is next."""
+        self._left = asyncio.Event()
+
+    @asynccontextmanager
+    async def place(self, limit: int) -> AsyncGenerator[None]:
+        """Wait for a slot, and hold it for the block; while ``limit`` are at work, no other one starts.
+
+        Nested sub-agents (those of a branch) take no slot: their parent waits for them and already holds one, so
+        waiting would deadlock. They do not call this.
+        """
+        async with self._first:
+            while self.working >= limit:
+                self._left.clear()
+                await self._left.wait()
+            self.working += 1
+        try:
+            yield
+        finally:
+            self.working -= 1
+            self._left.set()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Find tool calls that a model wrote into its answer as text, instead of calling the tool. Pure.
+"""Find answers that end a turn although nothing was done: empty ones, and tool calls written as text.
 
 Small models do it often: as JSON in a fence, in tags that their template should have turned into calls, or as a call in
 Python. Such an answer ends the turn although nothing was done. An answer may also show a call as an example, so only
@@ -15,12 +15,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from daemon.loop.step import StepOutcome
+from daemon.model.messages import ReasoningPart
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from daemon.loop.record import SessionRecord
+    from daemon.model.messages import Message
     from daemon.provider.model_calls import ToolSpec
+
 
 _NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input", "kwargs", "params")
@@ -483,3 +488,67 @@ def noticed(call: TextToolCall) -> str:
         "instead.",
         name=call.name,
     )
+
+
+# -- the check of a turn --------------------------------------------------------------------------------------
+
+_MOST_NUDGES = 3
+"""Most times a turn corrects a model that wrote a tool call as text; never twice in a row."""
+
+
+class AnswerCheck:
+    """Check the answers of one turn, and find words for the model a few times."""
+
+    def __init__(self, record: SessionRecord) -> None:
+        self.prompt = ""
+        """The user's own words."""
+        self._record = record
+        self._written = False
+        """The last answer was a tool call written as text."""
+        self._worked = False
+        """Calls of this turn were run."""
+        self._nudges = 0
+
+    def check(
+        self,
+        outcome: StepOutcome,
+        messages: Sequence[Message],
+        tools_offered: Callable[[], Sequence[ToolSpec]],
+        model: str,
+    ) -> StepOutcome | str:
+        """Return the outcome of a step, or the correction for a model that gave no answer or wrote a call as text."""
+        if outcome.stop == "tool_use":
+            self._written, self._worked = False, True
+        if outcome.stop != "end_turn":
+            return outcome
+        tools = tools_offered()
+        answer, worked = _answer(messages), self._worked
+        if answer is None:
+            return outcome
+        if not worked and is_empty(answer, self.prompt):
+            said = t("The model returned an empty response. It is asked once more.")
+            ending, correction = gave_up_empty(model), NUDGE_EMPTY
+        elif asks_for_one(self.prompt):
+            return outcome
+        elif call := text_tool_call(answer, tools):
+            said = noticed(call)
+            ending = gave_up(call, model, worked=worked)
+            correction = nudge(call, tools)
+        else:
+            return outcome
+        if self._written or self._nudges == _MOST_NUDGES:
+            self._record.notice("warning" if worked else "error", ending, CODE)
+            return StepOutcome("error", ending)
+        self._written = True
+        self._nudges += 1
+        self._record.notice("info", said, CODE)
+        return correction
+
+
+def _answer(messages: Sequence[Message]) -> str | None:
+    """Return the model's last text, or its reasoning when it has no text; None when it called tools."""
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    if last is None or last.tool_calls():
+        return None
+    thoughts = [part.text for part in last.content if isinstance(part, ReasoningPart)]
+    return last.text().strip() or "\n".join(thoughts)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.loop.side_answers import SessionSideModel
 from daemon.loop.skill_use import UsableSkills, readable_folders
 from daemon.loop.tool_selection import offers
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
-from tools.ports import SessionPorts
+from daemon.provider.model_calls import AGENT, WORKSPACE, ProviderError, answered, beside
+from tools.errors import ToolError
+from tools.ports import SessionPorts, SideAnswer
 from tools.redaction.redactor import SECRETS
 from tools.tool import Plan, ToolContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from daemon.loop.session import Session
     from daemon.model.messages import ToolCallPart
-    from tools.ports import Editors
+    from tools.ports import Editors, SideMessage
     from tools.sandbox.policy import SandboxPolicy
 
 
@@ -105,3 +108,46 @@ def sandbox_policy(session: Session) -> SandboxPolicy:
         copy_of=session.services.folder.branch.copy_of,
         always=looks,
     )
+
+
+_SIDE_ANSWER_S = 120.0
+
+
+class SessionSideModel:
+    """Implements ``tools.ports.SideModel``: answers of a session's model, paid from its budget.
+
+    They see nothing of the conversation and have no tools.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def name(self) -> str:
+        return self._session.model
+
+    async def answer(self, system: str, messages: Sequence[SideMessage], max_tokens: int) -> SideAnswer:
+        session, model = self._session, self._session.model
+        budget, services = session.budget, session.services
+        if over := budget.run_over() or await budget.keep():
+            raise ToolError(over)
+        budget.count_step()
+        request = beside(
+            model.partition("/")[2],
+            SECRETS.text(system),
+            [(role, SECRETS.text(text)) for role, text in messages],
+            max_tokens=max_tokens,
+            env={**session.env, WORKSPACE: str(services.workspace), AGENT: "side_answer"},
+        )
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(_SIDE_ANSWER_S):
+                complete = await answered(services.models.stream(model, request))
+        except TimeoutError as error:
+            raise ToolError(f"{model} did not answer within {_SIDE_ANSWER_S:g} s.") from error
+        except ProviderError as error:
+            raise ToolError(str(error)) from error
+        # In the main session's totals at once, whoever asked: those of a child reach them in other ways.
+        session.record.main.answered_beside(model, complete, started)
+        budget.warn()
+        return SideAnswer(complete.text, complete.model or model, cut=complete.stop_reason == "max_tokens")

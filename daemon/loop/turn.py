@@ -11,18 +11,18 @@ from daemon.context.instructions import NestedInstructions, files_at_work, with_
 from daemon.context.prompt import UNTRUSTED, Layer
 from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, part_tokens
-from daemon.loop.answer_check import AnswerCheck
-from daemon.loop.call_times import CallTimes
 from daemon.loop.command_use import called
 from daemon.loop.context_overflow import what_fills
 from daemon.loop.loop_detection import Repeat
 from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
 from daemon.loop.model_fallback import ModelFallback
+from daemon.loop.parallel_calls import CallTimes
 from daemon.loop.record import new_message_id
 from daemon.loop.request_builder import mark_history
 from daemon.loop.skill_use import notify_skill_problems
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.text_checkpoints import TextCheckpoints
+from daemon.loop.text_tool_calls import AnswerCheck
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.loop.tool_selection import belongs, depth, has_changed, notify_agent_problems, unavailable_text
 from daemon.loop.undo import Restorer

@@ -15,25 +15,27 @@ from typing import TYPE_CHECKING, Literal
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
 from daemon.files.restore import RestorePlanner, RestoreRefusedError
 from daemon.loop.tool_context import SessionFiles
-from daemon.loop.undo_outcome import PlannedUndo, restored_files, revert_question, revert_words
-from daemon.loop.undo_outcome import UndoOutcome as Outcome
-from daemon.loop.undo_writer import StepKeeper, StepWriting, remove_empty
-from daemon.model.events import FileChanged, FilesRestored
+from daemon.model.events import FileChanged, FilesRestored, RestoredFile
+from daemon.model.permissions import FileDiff
+from tools.access import suggestions
 from tools.change import write_approved
-from tools.diff.unified_diff import shown_name
+from tools.diff.unified_diff import limited, shown_name
 from tools.localization import noted, t
-from tools.paths import rule_target
+from tools.paths import folder_patterns, rule_target
 from tools.text.truncate import head
-from tools.tool import FileChange, Permission, ProposedFile, ToolError
+from tools.tool import FileChange, Permission, PermissionAsk, ProposedFile, ToolError
 from tools.writing.proposal import propose
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
 
+    from daemon.files.changes import FileSetChange
+    from daemon.files.history import SessionHistory
     from daemon.files.versions import Action, FileVersions, VersionRecord
     from daemon.loop.session import Session
     from daemon.model.messages import Message, ToolCallPart
+    from tools.tool import Counts, FileChange
 
 MAX_NAMED = 5
 _TELL_S = 5.0
@@ -400,3 +402,157 @@ def _find(changes: Sequence[FileSetChange], change_id: str | None) -> FileSetCha
             t("There is no change {change_id} in this session's history.", change_id=change_id[:100])
         )
     return found
+
+
+# -- writing an undo: it is recorded as a step of the history, not as a version of a tool call --
+
+
+class StepKeeper:
+    """The port ``VersionKeeper`` that keeps a step of the history."""
+
+    def __init__(self, history: SessionHistory, action: Action, changes: Sequence[str]) -> None:
+        self.action: Action = action
+        self.done = False
+        self._history = history
+        self._changes = changes
+        self._step: str | None = None
+
+    async def keep(
+        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
+    ) -> list[str]:
+        self._step = await asyncio.to_thread(self._history.keep_step, self.action, self._changes, changes)
+        return [self._step] * max(len(changes), 1)
+
+    def written(self, versions: Sequence[str]) -> None:
+        self.done = True
+        if self._step is not None:
+            self._history.step_done(self._step)
+
+    async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
+        if self._step is not None:
+            await asyncio.to_thread(self._history.settle_now, [self._step], contents)
+
+    def remained(self, versions: Sequence[str]) -> None:
+        # The step counts as not done: the next attempt finds what is done already, and does the rest.
+        pass
+
+    def failed(self) -> None:
+        if self._step is not None:
+            self._history.step_failed(self._step)
+
+
+@dataclass(frozen=True, slots=True)
+class StepWriting:
+    """The ports for the write of an undo, which is recorded as a step of the history."""
+
+    workspace: Path
+    tool_call_id: str
+    files: SessionFiles
+    history: StepKeeper
+    journal: Path
+
+
+def remove_empty(folders: Sequence[Path], gone: set[Path]) -> None:
+    """Folders that were made for files which are gone again, when nothing else is in them."""
+    for folder in sorted(set(folders), key=lambda path: len(path.parts), reverse=True):
+        if any(path.is_relative_to(folder) for path in gone):
+            with contextlib.suppress(OSError):  # not empty or a link, so not ours
+                folder.rmdir()
+
+
+# -- the files that an undo writes, as data and as text for the user and the model --
+
+_DIFF_LINES = 2_000
+_MAX_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The files that were written, or would be."""
+
+    target: str
+    files: tuple[FileDiff, ...]
+    contents: tuple[bytes | None, ...] = ()
+    """Their contents afterwards; None: the file is deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedUndo:
+    """The planned writes of an undo or redo."""
+
+    action: Action
+    changes: tuple[FileSetChange, ...]
+    target: str
+    """Description for the user, e.g. ``edit of src/a.py``."""
+    unknown: tuple[Path, ...]
+    """Files that stay unchanged, because their old content is unknown."""
+    writes: list[FileChange]
+    proposal: tuple[ProposedFile, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return the outcome for a client."""
+        contents = tuple(file.change.after for file in self.proposal)
+        return Outcome(self.target, tuple(_shown(file) for file in self.proposal), contents)
+
+
+def _shown(file: ProposedFile) -> FileDiff:
+    return FileDiff(
+        path=file.name,
+        kind=file.change.kind,
+        diff=limited(file.diff.text, max_lines=_DIFF_LINES),
+        added=file.diff.added,
+        removed=file.diff.removed,
+        moved_from=file.source_name or None,
+    )
+
+
+def restored_files(proposal: Sequence[ProposedFile]) -> list[RestoredFile]:
+    """Return the files as they are on disk afterwards; a move has both of its files."""
+    found: list[RestoredFile] = []
+    for file in proposal:
+        if file.source is not None:
+            found.append(RestoredFile(path=file.source_name, kind="delete", added=0, removed=0))
+        found.append(
+            RestoredFile(
+                path=file.name, kind=file.change.kind, added=file.diff.added, removed=file.diff.removed
+            )
+        )
+    return found
+
+
+def revert_question(planned: PlannedUndo, name: Callable[[Path], str]) -> PermissionAsk:
+    """May the model take these changes back? ``name``: of a file, as rules know it."""
+    targets = tuple(name(change.path) for change in planned.writes)
+    added = sum(file.diff.added for file in planned.proposal)
+    removed = sum(file.diff.removed for file in planned.proposal)
+    return PermissionAsk(
+        permission="edit",
+        targets=targets,
+        title=t("Revert {target} (+{added} -{removed})", target=planned.target, added=added, removed=removed),
+        suggestions=suggestions("edit", folder_patterns(targets)),
+        proposal=planned.proposal,
+    )
+
+
+def revert_words(planned: PlannedUndo, names: Callable[[Sequence[Path]], str]) -> str:
+    """Describe a revert for the model that requested it. ``names``: describes several files."""
+    told = [_counted(file) for file in planned.proposal[:_MAX_TOLD]]
+    more = len(planned.proposal) - len(told)
+    words = "Its files already have their previous content."
+    if told:
+        listed = ", ".join(told) + (f" and {more} more" if more > 0 else "")
+        words = f"Undone: {listed}. Read these files again before you rely on them."
+    if planned.unknown:
+        words += f" Not undone, because the previous content is unknown: {names(planned.unknown)}."
+    return words
+
+
+def _counted(file: ProposedFile) -> str:
+    name = shown_name(file.name)
+    if file.source is not None:
+        return f"{shown_name(file.source_name)} (moved back to {name})"
+    if file.change.after is None:
+        return f"{name} (deleted)"
+    new = "restored, " if file.change.before is None else ""
+    return f"{name} ({new}+{file.diff.added} -{file.diff.removed})"

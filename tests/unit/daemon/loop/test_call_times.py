@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemon.loop.call_times import CallTime, CallTimes
+from daemon.loop.parallel_calls import CallTime, CallTimes
 from daemon.permission.service import WaitingTime
 
 

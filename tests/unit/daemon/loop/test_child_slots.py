@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from daemon.loop.child_slots import ChildSlots
+from daemon.loop.services import ChildSlots
 from tests.support.drivers.waiting import until
 
 

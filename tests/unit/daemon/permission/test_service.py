@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.call_times import CallTime, CallTimes
+from daemon.loop.parallel_calls import CallTime, CallTimes
 from daemon.model.permissions import FileAnswer, Grant, Rule
 from daemon.permission.service import CallInfo, CallPermission, WaitingTime
 from tests.support.drivers.waiting import until

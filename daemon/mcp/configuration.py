@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.config import MAX_FILE, not_used, usable
+from tools.access import MCP
 from tools.files.regular_files import read_regular
 from tools.json_access import array, without_comments
 from tools.localization import n, noted, t
@@ -25,7 +26,7 @@ from tools.text.terminal import shown_brief
 from tools.text.validation import unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from daemon.settings import McpServerSetting, McpSettings
 
@@ -244,3 +245,48 @@ def _expanded(text: str, workspace: Path, environment: Mapping[str, str]) -> str
         return given
 
     return _VARIABLE.sub(value, text)
+
+
+# -- names of tools as the model calls them. Servers are untrusted: one must not be mistaken for another server's --
+
+LONGEST_NAME = 64
+"""Characters of a tool's name: the limit of the providers."""
+_LONGEST_SERVER = 24
+_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def server_parts(names: Iterable[str]) -> dict[str, str]:
+    """Return the part of tool names that stands for each server; no two are equal.
+
+    It neither holds ``__`` nor ends in ``_``, so that the end of it can be recognised in a tool's name.
+    """
+    parts: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        part = re.sub("_{2,}", "_", _OTHER.sub("_", name)).strip("_")[:_LONGEST_SERVER].rstrip("_")
+        if not part or part in taken:
+            part = f"{part[: _LONGEST_SERVER - 7]}-{_short(name)}".lstrip("-")
+        taken.add(part)
+        parts[name] = part
+    return parts
+
+
+def tool_names(part: str, tools: Iterable[str]) -> dict[str, str]:
+    """Return the name for the model of each tool of a server; names that need no change are never given to others."""
+    prefix = f"{MCP}{part}__"
+    room = LONGEST_NAME - len(prefix)
+    wanted = {name: _OTHER.sub("_", name) for name in tools}
+    taken = {name for name, plain_name in wanted.items() if name == plain_name and len(name) <= room}
+    names = {name: prefix + name for name in taken}
+    for name, simple in wanted.items():
+        if name in names:
+            continue
+        if len(simple) > room or simple in taken:
+            simple = f"{simple[: room - 7]}-{_short(name)}"
+        taken.add(simple)
+        names[name] = prefix + simple
+    return {name: names[name] for name in wanted}
+
+
+def _short(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]

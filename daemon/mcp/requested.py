@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.mcp.results import MOST_IMAGES, texts_and_images
-from daemon.mcp.tool_names import tool_names
+from daemon.mcp.configuration import tool_names
+from daemon.mcp.tool import MOST_IMAGES, texts_and_images
 from daemon.model.tags import within
 from tools.access import MCP
 from tools.localization import t

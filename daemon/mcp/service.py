@@ -14,11 +14,10 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from daemon.mcp.configuration import FoundServers
+from daemon.mcp.configuration import FoundServers, server_parts, tool_names
 from daemon.mcp.failures import sentence
 from daemon.mcp.lent import EDITOR, LentServers, specs_of
 from daemon.mcp.tokens import TokenStore
-from daemon.mcp.tool_names import server_parts, tool_names
 from daemon.model.stored_model import Model
 from daemon.outside_tools.approvals import Approvals
 from tools.access import MCP, MCP_SEARCH

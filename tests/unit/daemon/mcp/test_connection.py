@@ -22,10 +22,10 @@ from daemon.mcp import connection as connections
 from daemon.mcp.configuration import ServerSpec
 from daemon.mcp.connection import Connection
 from daemon.mcp.requested import requested, wanted_in
-from daemon.mcp.results import tool_result
 from daemon.mcp.server_log import MAX_BYTES, McpServerLog
 from daemon.mcp.server_requests import CallRequests
 from daemon.mcp.tokens import TokenStore
+from daemon.mcp.tool import tool_result
 from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import fake_context
 from tests.support.programs import bad_mcp_server, mcp_server

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.mcp.tool_names import server_parts, tool_names
+from daemon.mcp.configuration import server_parts, tool_names
 from daemon.outside_tools.definitions import BadDefinitionError, definition
 from tests.support.examples import examples
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.mcp import long_messages
-from daemon.mcp.long_messages import decoded
+from daemon.mcp import transports
+from daemon.mcp.transports import decoded
 from tests.support.examples import examples
 
 VALUES = st.recursive(
@@ -38,7 +38,7 @@ def test_what_is_no_message(text: bytes) -> None:
 @pytest.mark.parametrize("values", ["[[],[],[],[]]", "[1,2,3,4,5]", '{"a":{"b":{"c":[1,2]}}}'])
 def test_values_are_counted(monkeypatch: pytest.MonkeyPatch, values: str) -> None:
     decoded(values.encode())
-    monkeypatch.setattr(long_messages, "MOST_VALUES", 3)
+    monkeypatch.setattr(transports, "MOST_VALUES", 3)
     with pytest.raises(ValueError, match="more than 3 values"):
         decoded(values.encode())
 
@@ -47,13 +47,13 @@ async def test_the_event_loop_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch)
     tools = [{"name": f"tool_{n}", "inputSchema": {"type": "object"}} for n in range(50_000)]
     text = json.dumps({"tools": tools}).encode()
     turns, seen = 0, list[int]()
-    made = long_messages._object
+    made = transports._object
 
     def counted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen.append(turns)
         return made(pairs)
 
-    monkeypatch.setattr(long_messages, "_object", counted)
+    monkeypatch.setattr(transports, "_object", counted)
     work = asyncio.create_task(asyncio.to_thread(decoded, text))
     while not work.done():
         await asyncio.sleep(0)

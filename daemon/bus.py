@@ -32,7 +32,7 @@ class Bus:
             listeners.append(listener)
 
     def known(self, session_id: str, event_id: int) -> None:
-        """Note that a listener to a session has read everything up to an event; see ``daemon.api.polled_bus``."""
+        """Note that a listener to a session has read everything up to an event; see ``daemon.api.team_server``."""
 
     def subscribe_to_all(self, listener: Listener) -> None:
         """Call ``listener`` with everything that happens in any session."""

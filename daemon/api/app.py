@@ -18,11 +18,10 @@ from daemon.api import page_files
 from daemon.api.listing import ParameterError
 from daemon.api.problems import problem_of
 from daemon.api.reader import TraceReader
+from daemon.api.routes import search_routes, trace_routes, without_empty
 from daemon.api.schemas import described
-from daemon.api.search_routes import search_routes
 from daemon.api.security import Access, SecurityMiddleware
 from daemon.api.step_views import AnswerTooLargeError, NotFoundError
-from daemon.api.traces_routes import trace_routes, without_empty
 from daemon.api.watch import WatchServer
 from daemon.store.trace_store import StoreError
 from tools.text.validation import refused

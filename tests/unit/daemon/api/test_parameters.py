@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from daemon.api.address import OpenApi
-from daemon.api.traces_routes import without_empty
+from daemon.api.routes import without_empty
 from tests.support.drivers.core import daemon
 from tests.support.drivers.trace_api import client_of, get
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hmac
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import parse_qsl, unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,7 +21,8 @@ MAX_PATH = 2048
 MAX_HEADERS = 16 * 1024
 """Bytes."""
 
-_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+"""Names of this machine."""
 _SECURE = {
     b"x-content-type-options": b"nosniff",
     b"cache-control": b"no-store",
@@ -34,88 +35,53 @@ _SECURE = {
 """Headers of every response; the page has a policy of its own."""
 
 
-class Access(Protocol):
+class Access(ABC):
     """The rules of one server: who may send requests, and to which addresses."""
 
-    @property
-    def url(self) -> str:
-        """The address to use, without a slash at its end."""
-        ...
-
-    @property
-    def authorities(self) -> frozenset[str]:
-        """The accepted values of ``Host``."""
-        ...
-
-    @property
-    def origins(self) -> frozenset[str]:
-        """The accepted values of ``Origin``."""
-        ...
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Sources of the page's WebSockets for its content security policy."""
-        ...
-
-    @property
-    def token(self) -> str:
-        """The token in the addresses of the page's files; empty: they need none."""
-        ...
+    url: str
+    """The address to use, without a slash at its end."""
+    authorities: frozenset[str]
+    """The accepted values of ``Host``."""
+    origins: frozenset[str]
+    """The accepted values of ``Origin``."""
+    sources: tuple[str, ...]
+    """Sources of the page's WebSockets for its content security policy."""
+    token: str = ""
+    """The token in the addresses of the page's files; empty: they need none."""
 
     def takes(self, method: str, path: str) -> bool:
-        """Return whether a request with a method other than GET is meant."""
-        ...
+        """Return whether a request with a method other than GET is meant. The API is read-only."""
+        return False
 
+    @abstractmethod
     async def refusal(self, scope: Scope) -> Refusal | None:
         """Return why a request is rejected that names one of our addresses; None: it is let in."""
-        ...
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the application answer a request that was let in."""
-        ...
+        await app(scope, receive, send)
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredAccess:
+class RequiredAccess(Access):
     """The credentials and addresses that a request to a daemon must present.
 
     The token is required for every path, including the page and its files. There is no cookie, because cookies are
     shared by all ports of a machine.
     """
 
-    token: str
-    port: int
-    """The port that ``Host`` (and an ``Origin``) must name; 127.0.0.1, localhost or [::1] before it."""
-
-    @property
-    def url(self) -> str:
-        """The address to use, without a slash at its end."""
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def authorities(self) -> frozenset[str]:
-        """The accepted values of ``Host``."""
-        with_port = {f"{host}:{self.port}" for host in _HOSTS}
-        return frozenset(with_port | set(_HOSTS) if self.port == 80 else with_port)
-
-    @property
-    def origins(self) -> frozenset[str]:
-        """The accepted values of ``Origin``."""
-        return frozenset(f"http://{host}" for host in self.authorities)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Sources of the page's WebSockets for its content security policy."""
+    def __init__(self, token: str, port: int) -> None:
+        """``port``: ``Host`` (and an ``Origin``) must name it, with 127.0.0.1, localhost or [::1] before it."""
+        self.token = token
+        self.url = f"http://127.0.0.1:{port}"
+        with_port = {f"{host}:{port}" for host in HOSTS}
+        self.authorities = frozenset(with_port | set(HOSTS) if port == 80 else with_port)
+        self.origins = frozenset(f"http://{host}" for host in self.authorities)
         # Policies do not support addresses in brackets: browsers report them on the console and ignore the source.
-        return tuple(f"ws://{host}:{self.port}" for host in _HOSTS if "[" not in host)
+        self.sources = tuple(f"ws://{host}:{port}" for host in HOSTS if "[" not in host)
 
     def is_token(self, shown: str) -> bool:
         """Compare the token in constant time."""
         return hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), self.token.encode())
-
-    def takes(self, method: str, path: str) -> bool:
-        """The API is read-only."""
-        return False
 
     async def refusal(self, scope: Scope) -> Refusal | None:
         """Refuse a request without the token."""
@@ -127,10 +93,6 @@ class RequiredAccess:
             "`goalwright trace page` prints the address with it.",
             BEARER,
         )
-
-    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
-        await app(scope, receive, send)
 
     def _has_token(self, headers: Iterable[tuple[bytes, bytes]], query: bytes) -> bool:
         shown = bearer_tokens(headers)

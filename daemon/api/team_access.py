@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daemon.api.address import ApiError
-from daemon.api.security import BEARER, UNREACHABLE, Refusal, bearer_tokens
+from daemon.api.security import BEARER, HOSTS, UNREACHABLE, Access, Refusal, bearer_tokens
 from daemon.store.trace_store import StoreError, UnreachableError
 from tools.localization import t
 
@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 _OPEN = re.compile(r"/|/page/[a-z0-9_.-]+|/sign-in|/sign-out")
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _REMEMBERED_S = 5.0
 """How long a token that was valid counts as valid without a look at the database."""
@@ -67,7 +66,7 @@ class Place:
     def authorities(self) -> frozenset[str]:
         """The accepted values of ``Host``: of the public address, and of this machine."""
         scheme, _, authority = self.url.partition("://")
-        with_port = {f"{host}:{self.port}" for host in _LOOPBACK}
+        with_port = {f"{host}:{self.port}" for host in HOSTS}
         default = _DEFAULT_PORTS[scheme]
         if authority.endswith(f":{default}"):
             authority = authority.removesuffix(f":{default}")
@@ -77,7 +76,7 @@ class Place:
     @property
     def origins(self) -> frozenset[str]:
         """The accepted values of ``Origin``."""
-        here = {f"http://{host}:{self.port}" for host in _LOOPBACK}
+        here = {f"http://{host}:{self.port}" for host in HOSTS}
         scheme, _, authority = self.url.partition("://")
         return frozenset(here | {f"{scheme}://{authority.removesuffix(f':{_DEFAULT_PORTS[scheme]}')}"})
 
@@ -95,7 +94,7 @@ def public_place(url: str | None, host: str, port: int, *, plain: bool) -> Place
     Raises ApiError for an address that would be no safe one.
     """
     here = host if ":" not in host else f"[{host}]"
-    is_local = here in _LOOPBACK
+    is_local = here in HOSTS
     if url is None:
         if is_local:
             return Place(f"http://{here}:{port}", port)
@@ -119,7 +118,7 @@ def public_place(url: str | None, host: str, port: int, *, plain: bool) -> Place
         ):
             public = f"{found.scheme}://{found.netloc.lower()}"
             name = found.hostname if ":" not in found.hostname else f"[{found.hostname}]"
-            if found.scheme == "http" and name not in _LOOPBACK and not plain:
+            if found.scheme == "http" and name not in HOSTS and not plain:
                 raise ApiError(
                     t(
                         "{url} has no TLS, so everybody on the way can read tokens and sessions. Use https://, or add "
@@ -164,11 +163,8 @@ class Brake:
         return True
 
 
-class TeamAccess:
+class TeamAccess(Access):
     """The users of a shared server. Use it on the event loop."""
-
-    token = ""
-    """The page's files need none."""
 
     def __init__(
         self,

@@ -271,12 +271,11 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     with quick_imports():
         from daemon.api.address import ApiError
         from daemon.api.lazy_server import LazyApiServer
-        from daemon.config import load_config
+        from daemon.config import WorkspaceConfig
         from daemon.core import Daemon
         from daemon.gc_tuning import COLLECTOR, share_memory
         from daemon.provider.models import ProviderModels
         from daemon.runtime import Address, new_token, state_dir
-        from daemon.trust import TrustedFolders
         from daemon.version import product_version
         from lsp_bridge.language_client.diagnostics.server_source import ServerSource
         from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
@@ -309,8 +308,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     command_line = {"model": args.model, "idle_timeout_s": idle_timeout}
     models = ProviderModels()
     bridge = Bridge(product_version(), models.choose)
-    trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
-    settings = load_config(workspace, user_folder / "config.json", trusted=trusted).settings
+    settings = WorkspaceConfig(workspace, user_folder, {}).read().settings
     set_language(settings.daemon.language)
     wanted = settings.languages.diagnostics
 

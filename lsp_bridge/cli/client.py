@@ -189,10 +189,6 @@ class Client:
         """Whether the connection has ended."""
         return self._lost is not None
 
-    async def wait_closed(self) -> None:
-        """Return when the connection has ended, for whatever reason."""
-        await asyncio.wait([self._reading])
-
     async def close(self) -> None:
         """End the connection. Requests under way fail with ConnectionLostError."""
         self._reading.cancel()

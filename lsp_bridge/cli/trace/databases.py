@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.config import load_config
+from daemon.config import WorkspaceConfig
 from daemon.provider.variables import provider_env
 from daemon.runtime import state_dir
 from daemon.store.archive import export_trace
 from daemon.store.searching import search as search_files
 from daemon.store.trace_store import StoreError, with_children
-from daemon.trust import TrustedFolders
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import one_line, shown_line
 from lsp_bridge.cli.trace.maintenance import asking
@@ -268,9 +267,7 @@ def _database(cli: Invocation, given: str | None) -> str | None:
 
 def database_of_settings(cli: Invocation) -> str | None:
     """Return the database of the settings, if there is one."""
-    state = state_dir(cli.launcher.home)
-    trusted = TrustedFolders(state).trust(cli.workspace.resolve()) == "trusted"
-    config = load_config(cli.workspace, state / "config.json", trusted=trusted)
+    config = WorkspaceConfig(cli.workspace.resolve(), state_dir(cli.launcher.home), {}).read()
     for problem in (*config.blocking, *config.problems):
         cli.console.problem(problem)
     return config.settings.traces.store_url

@@ -64,19 +64,17 @@ def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     import logging
     from datetime import UTC, datetime
 
-    from daemon.config import load_config
+    from daemon.config import WorkspaceConfig
     from daemon.store.location import open_store
     from daemon.store.provenance import OwnSessions
     from daemon.trace_maintenance import TraceMaintenance, limits_of
-    from daemon.trust import TrustedFolders
     from lsp_bridge.server.requests.declaration import REQUESTS, handlers_of
     from lsp_bridge.server.requests.trace_maintenance import TraceMaintenanceRequests
     from tools.redaction.redactor import SECRETS
 
     logging.getLogger("daemon").addHandler(logging.NullHandler())  # the important messages are in the answers
     SECRETS.register_env(provider_env(os.environ))
-    trusted = TrustedFolders(state_folder).trust(workspace) == "trusted"
-    config = load_config(workspace, state_folder / "config.json", trusted=trusted)
+    config = WorkspaceConfig(workspace, state_folder, {}).read()
     store, _ = open_store(workspace, state_folder)
     own = OwnSessions(state_folder, workspace)
     trace_maintenance = TraceMaintenance(

@@ -134,7 +134,7 @@ async def test_request_of_the_server_is_answered_with_method_not_found(tmp_path:
         writer.close()
 
     async with raw_server(tmp_path, ask) as client:
-        await client.wait_closed()
+        await until(lambda: client.closed, "the end of the connection")
     assert b'"id":"q"' in answers[0]
     assert b"-32601" in answers[0]
 

@@ -422,7 +422,7 @@ class McpServers:
     def _connection(self, spec: ServerSpec) -> Connection:
         known = self._connections.get(spec)
         if known is None:
-            from daemon.mcp.configured_secrets import secrets_of
+            from daemon.mcp.configuration import secrets_of
             from daemon.mcp.connection import Connection
             from daemon.mcp.server_log import McpServerLog
 

@@ -8,8 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from daemon.mcp.configuration import ServerSpec
-from daemon.mcp.configured_secrets import secrets_of
+from daemon.mcp.configuration import ServerSpec, secrets_of
 from tools.redaction.redactor import Redactor
 
 PASSWORD = "hunter2pass"

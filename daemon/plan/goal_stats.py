@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, ToolResultPart, priced
@@ -12,6 +12,8 @@ from tools.text.truncate import head
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+_SUMS = ("message_count", "total_tokens", "total_cost", "unpriced_tokens", "duration_ms")
+"""The numbers that can be added up."""
 _PREVIEW_SEGMENTS = 8
 _PREVIEW_NAME = 40
 _LEFT_OUT = "…"
@@ -96,32 +98,16 @@ def tools_of(message: Message) -> list[str]:
 
 def joined(stats: GoalStats, other: GoalStats) -> GoalStats:
     """Return the numbers of both; the preview stays, see ``joined_preview``."""
-    return stats.model_copy(
-        update={
-            "message_count": stats.message_count + other.message_count,
-            "total_tokens": stats.total_tokens + other.total_tokens,
-            "total_cost": stats.total_cost + other.total_cost,
-            "unpriced_tokens": stats.unpriced_tokens + other.unpriced_tokens,
-            "duration_ms": stats.duration_ms + other.duration_ms,
-        }
-    )
+    return stats.model_copy(update={name: getattr(stats, name) + getattr(other, name) for name in _SUMS})
 
 
 def parted(stats: GoalStats, other: GoalStats) -> GoalStats:
     """Return ``stats`` without ``other``, which is a part of it."""
-    count = max(0, stats.message_count - other.message_count)
-    if count == 0:
+    left: dict[str, Any] = {name: getattr(stats, name) - getattr(other, name) for name in _SUMS}
+    if left["message_count"] <= 0:
         return GoalStats()
-    return stats.model_copy(
-        update={
-            "message_count": count,
-            "total_tokens": max(0, stats.total_tokens - other.total_tokens),
-            # Sums of money are floats: a difference of zero may be slightly more or less.
-            "total_cost": max(0.0, stats.total_cost - other.total_cost),
-            "unpriced_tokens": max(0, stats.unpriced_tokens - other.unpriced_tokens),
-            "duration_ms": max(0, stats.duration_ms - other.duration_ms),
-        }
-    )
+    # Sums of money are floats: a difference of zero may be slightly more or less.
+    return stats.model_copy(update={name: max(type(value)(), value) for name, value in left.items()})
 
 
 def extended_preview(preview: str | None, tools: Sequence[str]) -> str | None:

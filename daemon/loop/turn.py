@@ -20,8 +20,7 @@ from daemon.loop.parallel_calls import CallTimes
 from daemon.loop.record import new_message_id
 from daemon.loop.request_builder import mark_history
 from daemon.loop.skill_use import notify_skill_problems
-from daemon.loop.step import Received, StepOutcome, run_calls, run_step
-from daemon.loop.text_checkpoints import TextCheckpoints
+from daemon.loop.step import Received, StepOutcome, TextCheckpoints, run_calls, run_step
 from daemon.loop.text_tool_calls import AnswerCheck
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.loop.tool_selection import belongs, depth, has_changed, notify_agent_problems, unavailable_text

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from daemon.loop import text_checkpoints
-from daemon.loop.text_checkpoints import TextCheckpoints
+from daemon.loop import step
+from daemon.loop.step import TextCheckpoints
 from daemon.model.events import Delta, MessageDiscarded, MessagePartAdded
 from daemon.model.messages import TextPart
 from daemon.store.trace_store import StoreError
@@ -22,7 +22,7 @@ def piece(text: str, index: int = 0) -> Delta:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_checkpoints, "MOST_S", 0.0)
+    monkeypatch.setattr(step, "MOST_S", 0.0)
 
 
 async def test_what_came_together_is_stored_together() -> None:

@@ -12,7 +12,7 @@ from daemon.context.prompt import UNTRUSTED, Layer
 from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, part_tokens
 from daemon.loop.command_use import called
-from daemon.loop.context_overflow import what_fills
+from daemon.loop.compaction_notices import what_fills
 from daemon.loop.loop_detection import Repeat
 from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
 from daemon.loop.model_fallback import ModelFallback

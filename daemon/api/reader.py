@@ -123,7 +123,7 @@ class TraceReader:
             if self.live(session_id) is not None:
                 await COLLECTOR.aside(self._check_stored, session_id)
             shown, has_earlier = await self.message_page(
-                session_id, query, lambda goal_index: _goals(goal_index, query)
+                session_id, query, lambda goal_index: wanted_goals(goal_index, query)
             )
         messages = await COLLECTOR.aside(lambda: [message.stored() for message in shown])
         return {"messages": messages, "has_earlier": has_earlier}
@@ -328,7 +328,7 @@ def session_id_of(trace_id: str, branch_id: str | None) -> str:
     return session_of(trace_id, branch_id)
 
 
-def _goals(goal_index: GoalIndex, query: MessageQuery) -> Goals:
+def wanted_goals(goal_index: GoalIndex, query: MessageQuery) -> Goals:
     """Return the goals whose messages are wanted; None: all messages are. Raises NotFoundError."""
     if query.internal_goal_id is not None:
         goal = goal_index.goals.get(query.internal_goal_id)

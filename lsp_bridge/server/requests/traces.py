@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.api.message_query import MessageQuery
-from daemon.api.reader import Goals, TraceReader
+from daemon.api.reader import Goals, TraceReader, wanted_goals
 from daemon.model.branches import BRANCH_ID, child_id
 from lsp_bridge.protocol import traces as p
 from lsp_bridge.protocol.handshake import RequestError
@@ -51,24 +51,17 @@ class TraceRequests(RequestArea):
             limit=params.limit,
             before=params.before,
         )
-        messages, has_earlier = await self._reader.message_page(
-            session_id, query, lambda goal_index: _goals(goal_index, params)
-        )
+
+        def goals_of(goal_index: GoalIndex) -> Goals:
+            if params.goal_id is not None and params.goal_id not in goal_index.goals:
+                raise RequestError(
+                    t("The plan has no goal with the internal id {goal_id!a}.", goal_id=params.goal_id[:100])
+                )
+            return wanted_goals(goal_index, query)
+
+        messages, has_earlier = await self._reader.message_page(session_id, query, goals_of)
         return p.TraceMessagesResult(messages=tuple(messages), has_earlier=has_earlier)
 
     def _state(self, session_id: str) -> SessionState | None:
         live = self._core.live(session_id)
         return None if live is None else live.state
-
-
-def _goals(goal_index: GoalIndex, params: p.TraceMessagesParams) -> Goals:
-    """Return the goals whose messages are wanted; None: all messages are."""
-    if params.goal_id is None:
-        return frozenset((None,)) if params.without_goal else None
-    goal = goal_index.goals.get(params.goal_id)
-    if goal is None:
-        raise RequestError(
-            t("The plan has no goal with the internal id {goal_id!a}.", goal_id=params.goal_id[:100])
-        )
-    below = goal_index.descendants(goal.id) if params.descendants else ()
-    return frozenset((goal.id, *(one.id for one in below)))

@@ -64,7 +64,7 @@ class PathOrPattern:
 
 _PERMISSION: dict[Use, str] = {"read": "read", "write": "edit", "list": "ls"}
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|u?random|stdin|stdout|stderr|tty|fd/\d+)")
-_PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd)(?:/.*)?|/dev/fd/.*")
+PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd)(?:/.*)?|/dev/fd/.*")
 # Names that certainly belong to a file.
 _ENDING = re.compile(
     r"[^./]\.\w+$|(?:^|/)(?:\w*[Mm]akefile|Dockerfile|Containerfile|LICENSE|LICENCE|README|CHANGELOG|NOTICE|AUTHORS|"
@@ -74,6 +74,15 @@ _ENDING = re.compile(
 _WILD = re.compile(r"[*?\[]")
 _QUOTED_ENDING = re.compile(r'"[^"`\\]*\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})([^"`$}/\\{\[\s\w][\w.-]*\w)"')
 _ANYTHING = PathOrPattern(pattern="*")
+
+
+def _in_process(path: str, *, wild: bool = False) -> bool:
+    """Return whether a path leads through a link of a process; ``wild``: it has wildcards, which may match one."""
+    if not wild:
+        return PROCESS.fullmatch(path) is not None
+    parts = path.split("/")
+    links = any(expression(part).fullmatch(link) for part in parts[3:] for link in ("cwd", "root", "fd"))
+    return links and expression(parts[1]).fullmatch("proc") is not None
 
 
 def is_network(word: Word) -> bool:
@@ -134,6 +143,9 @@ class Paths:
                 yield Access(permission, f"{spot.pattern}/*", why, implied=implied, several=True)
             return
         real = self._real(spot.path)
+        if _in_process(real.as_posix()):
+            yield Access(permission, "*", why, implied=implied, several=True)
+            return
         names = [self._name(real), *self._others(real)]
         if use.use == "write":
             own = (
@@ -197,10 +209,16 @@ class Paths:
             text = (self._place.home / text[2:]).as_posix() + ("/" if text.endswith("/") else "")
         if _DEVICE.fullmatch(text):
             return
-        if _PROCESS.fullmatch(os.path.normpath(text)):
-            # It leads to the folder of another process, which cannot be looked up here.
-            yield _ANYTHING
-        elif word.glob and _WILD.search(text):
+        wild = word.glob and _WILD.search(text) is not None
+        if base is not None or text.startswith("/"):
+            # Two slashes at the beginning are one to Linux, but not to Python.
+            text = re.sub(r"^//+", "/", text)
+            if _in_process(os.path.normpath((base or Path("/")) / text), wild=wild):
+                # It leads to the folder of another process, which cannot be looked up here.
+                yield _ANYTHING
+                if not wild:
+                    return
+        if wild:
             yield from self._wildcard(text, word, base, look)
         elif text.startswith("/"):
             yield PathOrPattern(Path(text))

@@ -72,7 +72,7 @@ def _call(name: str, command: Simple) -> ProgramCall:
         row = rows().get(_ALIASES.get(base, base)) or (
             rows()["gcc"] if _COMPILER.fullmatch(name) else ProgramRow(opaque="")
         )
-    parsed = read(args, row)
+    parsed = read(args, row, leading="ordered" in row.marks)
     tool = rows().get(f"{row.names} {args[0].text}") if args and args[0].text.startswith("-") else None
     if tool is not None:
         return ProgramCall(name, tool, args[1:], read(args[1:], tool), command)
@@ -195,6 +195,9 @@ def _wrap(call: ProgramCall) -> Meaning:
         words = rest[1:] if "lock" in row.marks else rest
         inner = [" ".join(word.text for word in words)]
         opaque = opaque or ("" if all(word.known for word in words) else t(_HIDDEN))
+    if "pipes" in row.marks:
+        # ``strace -o '|command'``
+        inner += [word.text[1:] for word in parsed.values(row.writes) if word.text[:1] in ("|", "!")]
     if "adds" in row.marks:
         inner = [_with_input(parsed, rest)] if rest else []
     if not rest and "adds" not in row.marks:
@@ -205,8 +208,11 @@ def _wrap(call: ProgramCall) -> Meaning:
 
 def _with_input(parsed: Parsed, rest: Sequence[Word]) -> Sequence[Word]:
     """Return the command of ``xargs`` with its input inserted."""
-    marks = [word.text for word in parsed.values(("-I", "--replace"))]
-    marks += ["{}"] if parsed.has(("-i", "--replace")) else []
+    marks = [
+        "{}" if value is None else value.text
+        for name, value in parsed.options
+        if name in ("-I", "-i", "--replace")
+    ]
     marked = tuple(
         Word(word.text, known=False, source=word.source or word.text)
         if any(m and m in word.text for m in marks)
@@ -419,7 +425,7 @@ _KINDS: dict[str, Callable[[ProgramCall], Meaning]] = {
     "script": _interpreter, "eval": _eval, "declares": _declares, "copy": files.copy, "tar": files.tar,
     "archive": files.zip_, "pairs": files.dd, "pieces": files.split_pieces, "patch": files.patch,
     "web": files.web, "ps": files.ps, "make": files.make, "compile": files.compile, "sed": files.sed,
-    "find": files.find,
+    "find": files.find, "jq": files.jq,
 }  # fmt: skip
 """Readers of rows whose words have an order of their own, by the mark."""
 
@@ -488,7 +494,7 @@ def _strays(row: ProgramRow, parsed: Parsed, operands: Sequence[Word]) -> bool:
     far = any(w.text.startswith(("/", "~", "@", "+")) or ".." in w.text.split("/") for w in operands)
     if (local and (far or parsed.after)) or (single and operands):
         return True
-    named = row.runs | row.writes | (row.reads if single else row.words)
+    named = row.runs | row.writes | (row.reads | row.walk if single else row.words)
     return (
         parsed.unknown(row)
         or parsed.has(named)

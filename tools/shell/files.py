@@ -78,14 +78,19 @@ def copy(call: ProgramCall) -> Meaning:
         found.append(PathUse(word, "read", below=whole or perhaps, maybe=not whole))
         found += [PathUse(word, "write", below=whole, elsewhere=True)] if linked else []
         found += [PathUse(word, "write", below=True, maybe=True)] if moved else []
+    # With these, folders of the source are made in the target, too.
+    kept = parsed.has(("--parents", "--relative", "--files-from")) or (
+        call.name == "rsync" and parsed.has(("-R",))
+    )
     for folder in last:
         if _is_remote(call, folder):
             continue
-        found.append(PathUse(folder, "write", below=whole, made=True))
+        found.append(PathUse(folder, "write", below=whole or parsed.has(("--files-from",)), made=True))
         for word in sources:
             name = re.split("/" if word in near else "[/:]", word.text.rstrip("/"))[-1]
-            if name and name not in (".", ".."):
-                found.append(PathUse(part(word, name), "write", below=whole, made=True, base=(folder,)))
+            for text in (name, word.text.lstrip("/")) if kept else (name,):
+                if text and text not in (".", ".."):
+                    found.append(PathUse(part(word, text), "write", below=whole, made=True, base=(folder,)))
     return Meaning(paths=tuple(found), opaque=runs(call))
 
 
@@ -117,7 +122,9 @@ def tar(call: ProgramCall) -> Meaning:
         if name in ("-f", "--file") and word is not None and word.text != "-":
             found.append(PathUse(word, "write" if makes else "read"))
         elif (
-            name in call.row.writes and name not in ("-C", "--directory", "-f", "--file") and word is not None
+            name in call.row.writes | {"--one-top-level"}
+            and name not in ("-C", "--directory", "-f", "--file")
+            and word is not None
         ):
             tops = name == "--one-top-level"
             found.append(PathUse(word, "write", full=lists, below=tops, made=tops, base=base if tops else ()))
@@ -164,7 +171,8 @@ def patch(call: ProgramCall) -> Meaning:
 def split_pieces(call: ProgramCall) -> Meaning:
     """Return the meaning of ``split FILE PREFIX``."""
     found = [PathUse(word, "read") for word in call.parsed.operands[:1] if word.text != "-"]
-    prefixes = call.parsed.operands[1:2] if call.name == "split" else call.parsed.values(("-f", "--prefix"))
+    given = call.parsed.operands[1:2] if call.name == "split" else call.parsed.values(("-f", "--prefix"))
+    prefixes = given or (Word("x" if call.name == "split" else "xx"),)
     return Meaning(paths=(*found, *map(_begins, prefixes)), opaque=runs(call))
 
 
@@ -204,6 +212,11 @@ def web(call: ProgramCall) -> Meaning:
             "--data-urlencode",
         )
         found += [PathUse(UNKNOWN, "read")] if hidden else []
+        if name in ("-w", "--write-out"):
+            files = re.finditer(r"%output\{(?:>>)?([^}]*)\}", word.text)
+            found += [PathUse(part(word, file[1]), "write") for file in files]
+        if name in ("-T", "--upload-file") and re.search(r"[{\[]", word.text):
+            found.append(PathUse(UNKNOWN, "read"))
         for piece in re.finditer(r"[@<]\"?([^;\"]+)", word.text):
             found.append(PathUse(part(word, piece[1]), "read"))
         if name in ("-b", "--cookie") and "=" not in word.text:
@@ -236,6 +249,39 @@ def ps(call: ProgramCall) -> Meaning:
     return Meaning(read_only=True)
 
 
+_JQ_PAIRS = names("--arg --argjson --slurpfile --rawfile --argfile")
+_JQ_READS = re.compile(r"(?<![.\w\"$])(?:import|include|modulemeta)\b(?!\s*:)")
+_JQ_ENVIRONMENT = re.compile(r"(?<![.\w\"$])env\b(?!\s*:)|(?<![.\w\"])ENV\b")
+
+
+def jq(call: ProgramCall) -> Meaning:
+    """Return the meaning of jq: options of two words, and programs that read modules or the environment."""
+    row = call.row
+    args: list[Word] = []
+    found: list[PathUse] = []
+    words = iter(call.args)
+    for word in words:
+        if word.text == "--":
+            args += [word, *words]
+        elif word.text in _JQ_PAIRS:
+            value = [next(words, UNKNOWN), next(words, UNKNOWN)][1]
+            found += (
+                [PathUse(value, "read")]
+                if not word.text.startswith("--arg") or word.text == "--argfile"
+                else []
+            )
+        else:
+            args.append(word)
+    parsed = read(args, row)
+    programs = () if parsed.has(row.instead) else parsed.operands[:1]
+    if parsed.has(row.instead) or any(not one.known or _JQ_READS.search(one.text) for one in programs):
+        found.append(PathUse(UNKNOWN, "read"))
+    if any(_JQ_ENVIRONMENT.search(one.text) for one in programs):
+        found.append(PathUse(_ENVIRONMENTS, "read", made=True))
+    acts = parsed.has(row.changes | row.runs) or parsed.unknown(row) or parsed.unsure
+    return Meaning(paths=(*uses(row, parsed), *found), opaque=runs(call), read_only=not acts)
+
+
 _MAKE_SETS = re.compile(r"(?:\.?SHELL\w*|MAKE\w*|CC|CXX|LD|AR|AS|\.\w+)\s*[:+?!]*=")
 
 
@@ -248,11 +294,7 @@ def make(call: ProgramCall) -> Meaning:
         not w.known or w.glob or STDIN.fullmatch(w.text) or ".." in w.text for w in files
     )
     paths = [PathUse(word, "read") for word in files]
-    paths += [
-        PathUse(word, "list")
-        for option, word in itertools.pairwise(call.args)
-        if option.text in ("-C", "--directory")
-    ]
+    paths += [PathUse(word, "list") for word in parsed.values(("-C", "--directory"))]
     opaque = t("the command line gives make its own rules") if evals or code else ""
     return Meaning(paths=tuple(paths), opaque=opaque)
 
@@ -367,14 +409,18 @@ _FIND_TESTS = re.compile(
 
 def find(call: ProgramCall) -> Meaning:
     args = call.args
-    start = 0
-    while start < len(args) and (
-        not args[start].text.startswith(("-", "(", "!", ")"))
-        or args[start].text[:2] in ("-H", "-L", "-P", "-O")
-    ):
-        start += 1
-    roots = [word for word in args[:start] if not word.text.startswith("-")] or [HERE]
     texts = [word.text for word in args]
+    start = 0
+    roots: list[Word] = []
+    while start < len(args) and not texts[start].startswith(("(", "!", ")")):
+        if texts[start] == "-D":
+            start += 1
+        elif not texts[start].startswith("-"):
+            roots.append(args[start])
+        elif texts[start] != "--" and texts[start][:2] not in ("-H", "-L", "-P", "-O"):
+            break
+        start += 1
+    roots = [UNKNOWN] if "-files0-from" in texts else roots or [HERE]
     found: list[PathUse] = []
     inner: list[tuple[Word, ...]] = []
     opaque = ""

@@ -33,15 +33,15 @@ _MAGIC = re.compile(r":(?:\(([^)]*)\)|([/!^]*):?)(.*)", re.DOTALL)
 _WILD = re.compile(r"[*?\[]")
 _URL = re.compile(r"[a-z+]+://|[\w.-]+@[\w.-]+:|[\w.-]+:(?!/)")
 _REVISION = re.compile(
-    r".*(?:HEAD|@\{|[~^]).*|@|main|master|develop|trunk|stash|(?:origin|upstream|refs|tags|heads)/.*|v?\d+(?:\.\d+)+|"
-    r"[0-9a-f]{7,40}|(?!\.{1,2}/).*\.\..*",
+    r"(?!(?:.*/)?\.{1,2}(?:/|\Z))(?:[A-Z_]*HEAD|[^/]*(?:@\{|[~^]).*|@|main|master|develop|trunk|stash|"
+    r"(?:origin|upstream|refs|tags|heads)/.*|v?\d+(?:\.\d+)+|[0-9a-f]{7,40}|.*\.\..*)",
     re.DOTALL,
 )
 _PLACES = names("GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_SHALLOW_FILE")
 _DOT_GIT = Word(".git", source=".git")
 _CONFIG_SHOWS = re.compile(
     r"(?:--(?:global|local|system|show-origin|show-scope|name-only|null|includes) )*"
-    r"(?:(?:-l|--list|list)|(?:(?:--get|--get-all|--get-regexp|get) )?[\w.*][\w.*-]*) "
+    r"(?:(?:-l|--list|list)|(?:(?:--get|--get-all|--get-regexp|get) )?(?!edit )[\w.*][\w.*-]*) "
 )
 
 _SUB_OPTIONS = names("-p --patch --stat --name-only --name-status --oneline -n -v --porcelain")
@@ -331,9 +331,9 @@ def repositories(pairs: Sequence[tuple[str, Word]], base: tuple[Word, ...] = ())
 MAX_SETTINGS = 256 * 1024
 MAX_INDEX = 32 * 1024 * 1024
 _RUNS = re.compile(
-    r"^\s*\[\s*(?:filter|alias|include|includeif|gpg|pager|difftool|credential|remote-\w+)\b|^\s*\[\s*(?:diff|merge)[\s.]+\S|"
+    r"^\s*\[\s*(?:filter|alias|include|includeif|gpg|pager|difftool|credential|remote-\w+|man|browser)\b|^\s*\[\s*(?:diff|merge)[\s.]+\S|"
     r"(?:^|\])\s*(?:fsmonitor|pager|sshcommand|hookspath|external|textconv|command|program|showsignature|worktreeconfig|"
-    r"attributesfile|askpass|editor|gitproxy|alternaterefscommand)\s*(?:=|$)",
+    r"attributesfile|askpass|editor|gitproxy|alternaterefscommand|uploadpack|receivepack|vcs|partialclone)\s*(?:=|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _SUBMODULE = b"\x00\x00\xe0\x00"

@@ -55,6 +55,8 @@ class ProgramRow:
     """Options that are harmless and take no value, or one that is glued to them; ``*``: whatever begins with a dash."""
     value: frozenset[str] = _NONE
     """Options that take a value which is no file."""
+    glued: frozenset[str] = _NONE
+    """Options whose value, if they have one, is glued to them (``xargs -iX``, ``tar --one-top-level=x``)."""
     reads: frozenset[str] = _NONE
     writes: frozenset[str] = _NONE
     """Options whose value is a file."""
@@ -84,7 +86,9 @@ class ProgramRow:
     """Properties of the row as a whole; see ``command_effects`` for the kinds. ``table``: it can only read, with these
     options. ``none``, ``read``, ``write``, ``list``, ``both``: the use of its operands. ``dash``: long options begin
     with one dash. ``here``: without an operand it means the folder it runs in. ``maybe``: an operand may be a folder,
-    and then it is walked. ``everywhere``: it writes the files that its input names."""
+    and then it is walked. ``listed``: an operand ``@file`` names a file of
+    further words. ``ordered``: what follows the first operand is no option. ``everywhere``: it writes the files that
+    its input names."""
 
     def reason(self, name: str) -> str:
         """Return why rules cannot see the effect of the program of this name, in the user's language; empty when they
@@ -102,6 +106,7 @@ class ProgramRow:
         return (
             self.valued
             | self.flags
+            | self.glued
             | self.runs
             | self.words
             | self.changes
@@ -111,7 +116,7 @@ class ProgramRow:
         )
 
 
-_SETS = names("flags value reads writes runs words changes walk instead alone every subs general")
+_SETS = names("flags value glued reads writes runs words changes walk instead alone every subs general")
 
 
 @cache
@@ -214,12 +219,13 @@ def read(args: Sequence[Word], row: ProgramRow, *, leading: bool = False) -> Par
             if leading:
                 return Parsed(tuple(options), (*operands, *args[at:]), 0, unsure)
         elif text.startswith("--") or "dash" in row.marks:
-            name, equals, value = text.partition("=")
-            name = _full_name(name, row)
+            given, equals, value = text.partition("=")
+            name = _full_name(given, row)
             takes = not equals and name in row.valued
             following = args[at] if takes and at < len(args) else None
             options.append((name, part(word, value) if equals else following))
-            at += takes
+            # What looks abbreviated may be another option that takes no value: ``rg --ignore`` is not --ignore-file.
+            at += takes and (leading or given == name)
         else:
             at += _cluster(word, args[at : at + 1], row, options)
     return Parsed(tuple(options), tuple(operands), 0, unsure)
@@ -238,7 +244,9 @@ def _cluster(
         if name in row.valued or (name in row.runs and glued):
             options.append((name, part(word, glued) if glued else following[0] if following else None))
             return 0 if glued else len(following)
-        options.append((name, None))
+        options.append((name, part(word, glued) if name in row.glued and glued else None))
+        if name in row.glued:
+            return 0
     return 0
 
 
@@ -298,7 +306,11 @@ def _operands(row: ProgramRow, parsed: Parsed, kinds: Sequence[Use]) -> Iterator
     second = operands[1:] if "second" in row.marks else ()
     # Computed once instead of per operand, because a line may have thousands of both.
     changes, lists = parsed.has(row.changes), parsed.has(("--files", "--type-list"))
-    dots = parsed.unsure or parsed.has(("--hidden", "-.", "-u", "--unrestricted"))
+    dots = parsed.unsure or parsed.has(
+        ("--hidden", "-.", "-u", "--unrestricted", "--ignore-file", "--type-add")
+    )
+    shown = _shown_globs(parsed) if "dots" in row.marks and not dots else ()
+    dots = dots or shown is None
     for use in kinds:
         for at, word in enumerate(operands):
             if word.text == "-" or (second and at):
@@ -307,10 +319,26 @@ def _operands(row: ProgramRow, parsed: Parsed, kinds: Sequence[Use]) -> Iterator
             if "dots" in row.marks and lists:
                 use = "list"
             yield PathUse(word, use, below=below or "maybe" in row.marks, maybe=not below, hidden=hidden)
+            for glob in () if hidden else shown or ():
+                yield PathUse(word, use, below=True, like=glob)
+            if "listed" in row.marks and (word.text.startswith("@") or not word.known):
+                yield from (PathUse(part(word, word.text[1:]), "read"), PathUse(UNKNOWN, "read"))
             if use != "write" and changes:
                 yield PathUse(word, "write", below=below)
     # ``uniq a b`` writes b.
-    yield from (PathUse(word, "write", full=True) for word in second[:1] if word.text != "-")
+    yield from (PathUse(word, "write", full=True) for word in second if word.text != "-")
+
+
+def _shown_globs(parsed: Parsed) -> Sequence[str] | None:
+    """Return the wildcards of ``rg -g``, which bring back hidden files; None when these may be any."""
+    found: list[str] = []
+    for word in parsed.values(("-g", "--glob", "--iglob")):
+        text = word.text
+        if not word.known or re.search(r"[{}\\]|/\Z", text):
+            return None
+        if not text.startswith("!"):
+            found.append(re.sub(r"\*+/?\*?", "*", text.lstrip("/")))
+    return found
 
 
 def _names_dots(word: Word) -> bool:

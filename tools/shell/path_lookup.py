@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.files.hard_links import other_names
+from tools.shell.accesses import PROCESS
 from tools.shell.git import names_programs
 from tools.shell.question import CommandPlace
 from tools.shell.wildcards import expression
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 2000
 MAX_S = 0.05
+MAX_STEPS = 500
 MAX_SEARCHES = 5
 """How often the other names of a file are looked for."""
 _SECRETIVE = re.compile(r"/\.|\.(?:env|pem|key|p12|pfx|jks|keystore|kdbx)$|/id_")
@@ -38,6 +40,8 @@ class _Lookup:
     def real(self, path: Path) -> Path:
         """Return the path with links followed; a hard link to a possible secret counts as that."""
         real = Path(os.path.realpath(path))
+        if real != path and (within := _within_process(path)) is not None:
+            return within
         try:
             linked = real.stat().st_nlink > 1 and real.is_file()
         except OSError:
@@ -104,6 +108,27 @@ class _Lookup:
         except OSError:
             return []
         return found
+
+
+def _within_process(path: Path) -> Path | None:
+    """Return where a path leaves for the folder of a process, which is another one for each process that asks; None
+    when it does not."""
+    done, rest = Path("/"), [*reversed(path.parts[1:])]
+    for _ in range(MAX_STEPS):
+        if not rest:
+            return None
+        name = rest.pop()
+        step = done.parent if name == ".." else done / name
+        if PROCESS.fullmatch(step.as_posix()):
+            return step.joinpath(*reversed(rest))
+        try:
+            target = step.readlink()
+        except OSError:
+            done = step
+            continue
+        done = Path("/") if target.is_absolute() else done
+        rest += [part for part in reversed(target.parts) if part != "/"]
+    return None
 
 
 class _TooMuchError(Exception):

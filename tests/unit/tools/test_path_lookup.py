@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from tools.shell.path_lookup import real_place
+from tools.shell.question import question
 
 
 def made(root: Path, *names: str) -> None:
@@ -34,6 +35,21 @@ def test_looking_up_has_an_end(root: Path) -> None:
     made(root, "a", "b")
     seconds = iter(range(1000))
     assert real_place(root, clock=lambda: next(seconds)).files(root, "*") is None
+
+
+def test_link_into_the_folder_of_a_process_may_be_any_file(root: Path) -> None:
+    made(root, "secrets/key")
+    (root / "here").symlink_to("/proc/self/cwd")
+    (root / "there").symlink_to("here/secrets")
+    (root / "near").symlink_to("secrets")
+    for line in ("cat here/secrets/key", "cat there/key", "cd there && cat key", "cat < here/x"):
+        assert ("read", "*") in _accesses(line, root), line
+    assert _accesses("cat near/key", root) == [("read", "secrets/key")]
+
+
+def _accesses(line: str, root: Path) -> list[tuple[str, str]]:
+    found = question(line, real_place(root)).accesses
+    return [(access.permission, access.target) for access in found if access.permission == "read"]
 
 
 def test_links_are_followed_hard_ones_to_secrets_too(root: Path) -> None:

@@ -74,6 +74,19 @@ HOLES = [
     "git rm -rfq .",
     "git checkout -- .",
     "git commit-tree HEAD^{tree} -F secrets/key.txt",
+    "git diff HEAD conf/../secrets/key.txt",
+    "git diff /dev/null src/../secrets/key.txt",
+    "git log -p conf/../.env",
+    "git blame conf/../secrets/key.txt",
+    "git diff /dev/null secrets/HEADER",
+    "git diff /dev/null secrets/key~",
+    "git diff --relative .env",
+    "git diff -U .env",
+    "git diff --unified secrets/key.txt",
+    "git log -p --abbrev .env",
+    "git log -p --pretty .env",
+    "git show --pretty HEAD:.env",
+    "git blame --abbrev secrets/key.txt",
 ]
 RUN = [
     "git ls-remote --upload=./evil.sh .",
@@ -98,6 +111,7 @@ RUN = [
     "git merge-index ./evil.sh -a",
     "git hook run pre-commit",
     "git rebase --exe=./evil.sh --root",
+    "git config edit",
 ]
 EVERYDAY = [
     "git status",
@@ -112,6 +126,10 @@ EVERYDAY = [
     "git diff",
     "git diff main..dev -- src",
     "git diff --exit-code HEAD~1 src/a.py",
+    "git diff -U5 HEAD~1...feature/x -- src",
+    "git diff ORIG_HEAD HEAD@{1}",
+    "git log --pretty=%h -3",
+    "git log feature/x~2..HEAD",
     "git grep -n limit src",
     "git grep -n limit -- src",
     "git grep -n limit -- '*.py'",

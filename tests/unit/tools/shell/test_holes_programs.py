@@ -167,6 +167,11 @@ NAMED = _rules(
         "gcc -wrapper ./evil.sh -c src/b.c",
         "diff3 --diff-program=./evil.sh a b c",
         "sdiff --diff-program ./evil.sh a b",
+        "echo a | xargs --replace rm cat a",
+        "strace -o '|rm x' true",
+        "strace -o '!rm x' true",
+        "direnv exec . rm x",
+        "install -s --strip-program=./evil.sh a b",
         "foo -- curl x",
         "foo -- rm victim",
         "source /dev/stdin <<< d=secrets",
@@ -200,7 +205,8 @@ def test_the_same_programs_in_everyday_use_pass(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line", ["timeout --sig KILL 5 curl x", "cmake -E env curl x", "linux64 curl x", "foo -- curl x", "npx curl x",
-             "bash -eoc pipefail 'curl x'", "npm exec -- curl x", "unshare --map-user 0 curl x"],
+             "bash -eoc pipefail 'curl x'", "echo a | xargs --replace curl cat a", "strace -o '|curl x' ls",
+             "direnv exec . curl x", "npm exec -- curl x", "unshare --map-user 0 curl x"],
 )  # fmt: skip
 def test_a_denied_command_is_denied_behind_them(line: str) -> None:
     assert OPEN.judge(question(line, PLACE)).action == "deny"
@@ -213,6 +219,16 @@ def test_a_denied_command_is_denied_behind_them(line: str) -> None:
         "env -i git -C evil status",
         "env - git status",
         "env -u GIT_CONFIG_COUNT git log",
+        "MAGIC=a file b",
+        "POSIXLY_CORRECT=1 grep a -e b",
+        "env POSIXLY_CORRECT=1 grep a -e b",
+        "_POSIX2_VERSION=199209 uniq +1 a b",
+        "ZIPOPT='-T -TT x' zip a b",
+        "UNZIP=-dx unzip a",
+        "RSYNC_RSH=x rsync a b:c",
+        "direnv allow",
+        "install --strip-program=x -s a b",
+        "strace -E LD_PRELOAD=x ls",
     ],
 )
 def test_what_takes_a_protection_away_is_opaque(line: str) -> None:

@@ -78,7 +78,8 @@ def test_git_of_a_repository_that_names_programs_is_among_them() -> None:
         ("filter.x.clean", "cmd"), ("diff.external", "cmd"), ("diff.x.textconv", "cmd"), ("core.fsmonitor", "cmd"),
         ("core.hooksPath", "x"), ("gpg.program", "cmd"), ("alias.x", "!cmd"), ("include.path", "x"),
         ("core.sshCommand", "cmd"), ("core.pager", "cmd"), ("merge.x.driver", "cmd"),
-        ("extensions.worktreeConfig", "true"),
+        ("extensions.worktreeConfig", "true"), ("man.x.cmd", "cmd"), ("browser.x.cmd", "cmd"),
+        ("remote.x.uploadpack", "cmd"), ("remote.x.vcs", "x"), ("extensions.partialClone", "x"),
     ],
 )  # fmt: skip
 def test_git_settings_that_name_programs_are_detected(tmp_path: Path, name: str, value: str) -> None:
@@ -104,6 +105,7 @@ def test_git_submodule_makes_the_line_unread(tmp_path: Path) -> None:
         "echo $((PATH+=1))", "git remote show http://127.0.0.1/x", "git remote show origin", "git config -e",
         "git config --edit", "git config --global --edit", "git stash show -p --ext-diff", "git log --format='%GG'",
         "git log --pretty='%h %GK'", "date 112300002026", "timeout 1 date 0101", "yq -s '.a' a",
+        "uniq --group a b", "xxd -ps a b", "echo a | xargs --replace touch cat a",
     ],
 )  # fmt: skip
 def test_line_that_can_do_more_than_read_is_not_read_only(line: str) -> None:

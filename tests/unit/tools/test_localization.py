@@ -195,7 +195,7 @@ def test_catalogue_is_sorted_and_complete(name: str) -> None:
 
 def test_code_contains_no_chinese_text() -> None:
     # What reads numbered lists of models knows the Chinese words for steps.
-    reads_chinese = {"daemon/plan/goal_lookup.py", "daemon/planner/list_parser.py"}
+    reads_chinese = {"daemon/plan/goal_lookup.py", "daemon/planner/plan_parser.py"}
     chinese = re.compile(r"[\u4e00-\u9fff]")
     may_have_some = re.compile(rf"{chinese.pattern}|\\[uUN]")  # written as such, or escaped
     found = [

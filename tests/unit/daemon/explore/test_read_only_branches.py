@@ -23,9 +23,7 @@ def write(name: str) -> Call:
 
 async def branch(bench: Bench, session: Session, name: str) -> Session:
     known = session.features.sessions
-    await until(
-        lambda: f"{session.session_id}:{name}" in known and known[f"{session.session_id}:{name}"].running
-    )
+    await until(lambda: f"{session.session_id}:{name}" in known)
     child = known[f"{session.session_id}:{name}"]
     assert isinstance(child, Session)
     return child

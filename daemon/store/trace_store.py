@@ -80,11 +80,13 @@ def first(items: Iterable[T], limit: int | None) -> list[T]:
 def all_events(read: Callable[..., Sequence[Event]], trace_id: str, *, after: int = 0) -> Iterator[Event]:
     """Yield the events with an id above ``after``, page by page. ``read``: the method ``events`` of a store.
 
-    Blocking. Raises StoreError.
+    It ends where ids do not increase, which only a forged record can cause. Blocking. Raises StoreError.
     """
     while page := read(trace_id, after=after, limit=_PAGE):
         yield from page
-        after = page[-1].event_id
+        before, after = after, page[-1].event_id
+        if after <= before:
+            return
 
 
 def with_children(store: TraceStore, ids: Iterable[str]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ import pytest
 from daemon.api.hub import ClientLimits
 from daemon.model.events import Event, ModelRetry
 from daemon.store.paging import events_after, transcript_events
+from daemon.store.trace_store import all_events
 from tests.support.drivers.watched import TRACE, Watched
 from tests.support.fakes.memory_store import MemoryTraceStore
 
@@ -32,6 +34,20 @@ async def test_log_is_read_in_pages_off_the_event_loop(count: int) -> None:
     found = await events_after(store, TRACE, 1)
     assert [event.event_id for event in found] == list(range(2, count + 2))
     assert all(thread != threading.get_ident() and size <= 500 for thread, size in store.read)
+
+
+def test_log_of_equal_ids_is_read_to_an_end() -> None:
+    class Forged(Noting):
+        def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
+            # As in a database whose rows are numbered, and whose bodies all have the same id.
+            return [one.model_copy(update={"event_id": 1}) for one in super().events(trace_id, limit=limit)]
+
+    store = Forged()
+    bench = Watched(store, ClientLimits())
+    bench.begin()
+    bench.notices(3)
+    found = list(itertools.islice(all_events(store.events, TRACE), 1_000))
+    assert len(found) == len(store.events(TRACE)) * 2
 
 
 @pytest.mark.parametrize("between", [0, 3, 700])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 2000
 MAX_S = 0.05
 MAX_STEPS = 500
+"""Names and links of a path that are followed; beyond that it may lead anywhere."""
 MAX_SEARCHES = 5
 """How often the other names of a file are looked for."""
 _SECRETIVE = re.compile(r"/\.|\.(?:env|pem|key|p12|pfx|jks|keystore|kdbx)$|/id_")
@@ -128,7 +129,7 @@ def _within_process(path: Path) -> Path | None:
             continue
         done = Path("/") if target.is_absolute() else done
         rest += [part for part in reversed(target.parts) if part != "/"]
-    return None
+    return Path("/proc/self/cwd")
 
 
 class _TooMuchError(Exception):

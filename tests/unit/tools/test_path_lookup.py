@@ -47,6 +47,13 @@ def test_link_into_the_folder_of_a_process_may_be_any_file(root: Path) -> None:
     assert _accesses("cat near/key", root) == [("read", "secrets/key")]
 
 
+def test_way_too_long_to_follow_may_lead_to_any_file(root: Path) -> None:
+    made(root, "secrets/key", "d/x")
+    (root / "far").symlink_to("d/../" * 400 + "here")
+    (root / "here").symlink_to("/proc/self/cwd")
+    assert ("read", "*") in _accesses("cat far/secrets/key", root)
+
+
 def _accesses(line: str, root: Path) -> list[tuple[str, str]]:
     found = question(line, real_place(root)).accesses
     return [(access.permission, access.target) for access in found if access.permission == "read"]

@@ -307,9 +307,11 @@ def _has_brace_expansion(bare: str) -> bool:
     for found in _BRACES.findall(bare):
         if found == "{":
             separated.append(False)
+        elif not separated:
+            continue
         elif found != "}":
-            separated[-1:] = [True] * bool(separated)
-        elif separated and separated.pop():
+            separated[-1] = True
+        elif separated.pop():
             return True
     return False
 

@@ -249,7 +249,8 @@ def ps(call: ProgramCall) -> Meaning:
     return Meaning(read_only=True)
 
 
-_JQ_PAIRS = names("--arg --argjson --slurpfile --rawfile --argfile")
+_JQ_VALUES = names("--arg --argjson")
+_JQ_FILES = names("--slurpfile --rawfile --argfile")
 _JQ_READS = re.compile(r"(?<![.\w\"$])(?:import|include|modulemeta)\b(?!\s*:)")
 _JQ_ENVIRONMENT = re.compile(r"(?<![.\w\"$])env\b(?!\s*:)|(?<![.\w\"])ENV\b")
 
@@ -263,13 +264,10 @@ def jq(call: ProgramCall) -> Meaning:
     for word in words:
         if word.text == "--":
             args += [word, *words]
-        elif word.text in _JQ_PAIRS:
-            value = [next(words, UNKNOWN), next(words, UNKNOWN)][1]
-            found += (
-                [PathUse(value, "read")]
-                if not word.text.startswith("--arg") or word.text == "--argfile"
-                else []
-            )
+        elif word.text in _JQ_VALUES | _JQ_FILES:
+            _name, value = next(words, UNKNOWN), next(words, UNKNOWN)
+            if word.text in _JQ_FILES:
+                found.append(PathUse(value, "read"))
         else:
             args.append(word)
     parsed = read(args, row)

@@ -86,9 +86,8 @@ class ProgramRow:
     """Properties of the row as a whole; see ``command_effects`` for the kinds. ``table``: it can only read, with these
     options. ``none``, ``read``, ``write``, ``list``, ``both``: the use of its operands. ``dash``: long options begin
     with one dash. ``here``: without an operand it means the folder it runs in. ``maybe``: an operand may be a folder,
-    and then it is walked. ``listed``: an operand ``@file`` names a file of
-    further words. ``ordered``: what follows the first operand is no option. ``everywhere``: it writes the files that
-    its input names."""
+    and then it is walked. ``listed``: an operand ``@file`` names a file of further words. ``ordered``: what follows the
+    first operand is no option. ``everywhere``: it writes the files that its input names."""
 
     def reason(self, name: str) -> str:
         """Return why rules cannot see the effect of the program of this name, in the user's language; empty when they

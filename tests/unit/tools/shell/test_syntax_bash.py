@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable, Mapping
 from random import Random
 
 import pytest
@@ -188,9 +189,15 @@ def _line(random: Random, depth: int) -> str:
         return random.choice(STATES)
     if kind < 0.8:
         return _line(random, depth - 1) + random.choice(LISTS) + _line(random, depth - 1)
-    pieces = re.split("(%|@)", random.choice(SHAPES))
-    filled = {"%": lambda: _line(random, depth - 1), "@": lambda: random.choice(BODIES)}
-    return "".join(filled[piece]() if piece in filled else piece for piece in pieces)
+    return _filled(
+        random.choice(SHAPES),
+        {"%": lambda: _line(random, depth - 1), "@": lambda: random.choice(BODIES)},
+    )
+
+
+def _filled(form: str, fill: Mapping[str, Callable[[], str]]) -> str:
+    """The form with each mark replaced by what ``fill`` makes for it."""
+    return re.sub("|".join(fill), lambda found: fill[found[0]](), form)
 
 
 def _damaged(random: Random, line: str) -> str:
@@ -253,21 +260,18 @@ PLACES: tuple[str, ...] = (
 def _quoted(random: Random) -> str:
     """A line with quoted code in one of its places."""
 
+    def word() -> str:
+        return random.choice(QUOTED if random.random() < 0.8 else WORDS)
+
     def place() -> str:
-        pieces = re.split("(@)", random.choice(PLACES))
-        return "".join(
-            random.choice(QUOTED if random.random() < 0.8 else WORDS) if piece == "@" else piece
-            for piece in pieces
-        )
+        return _filled(random.choice(PLACES), {"@": word})
 
     kind = random.random()
     if kind < 0.6:
         return place()
     if kind < 0.8:
         return place() + random.choice(LISTS) + place()
-    pieces = re.split("(%|@)", random.choice(SHAPES))
-    filled = {"%": place, "@": lambda: random.choice(BODIES + QUOTED)}
-    return "".join(filled[piece]() if piece in filled else piece for piece in pieces)
+    return _filled(random.choice(SHAPES), {"%": place, "@": lambda: random.choice(BODIES + QUOTED)})
 
 
 QUOTED_LINES = st.randoms(use_true_random=False).map(_quoted)

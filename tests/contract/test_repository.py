@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,6 +49,20 @@ def test_each_python_dependency_has_a_lower_bound_and_a_pin() -> None:
 def test_constraints_hold_only_pinned_versions() -> None:
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", line), line
+
+
+def test_pinned_packages_install_on_the_oldest_python() -> None:
+    """Debian 12 has Python 3.11.2, and a package that asks for 3.11.5 ends every installation with these pins."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=") + ".0"
+    pinned = {canonical(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().split()}
+    asked = {
+        package.name: package.metadata["Requires-Python"] or ""
+        for package in distributions()
+        if canonical(package.name) in pinned
+    }
+    assert len(asked) > 100
+    assert [name for name, versions in asked.items() if oldest not in SpecifierSet(versions)] == []
 
 
 @pytest.mark.parametrize("file", tracked("*package-lock.json"), ids=lambda file: str(file.relative_to(ROOT)))

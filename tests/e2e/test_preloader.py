@@ -104,18 +104,22 @@ def is_forked(daemon: Address, preloader_pid: int) -> bool:
     return int(status(daemon.pid, "PPid")) == preloader_pid
 
 
+def open_files(goalwright: CommandLine, daemon: Address) -> list[str]:
+    """The files of a process that do not come and go with sessions, or with modules that are being loaded."""
+    links: list[str] = []
+    for one in Path(f"/proc/{daemon.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(str(one.readlink()))
+    passing = ("socket:", str(goalwright.workspace))
+    return sorted(
+        link for link in links if not link.startswith(passing) and not link.endswith((".pyc", ".py", ".so"))
+    )
+
+
 def circumstances(goalwright: CommandLine, daemon: Address) -> dict[str, object]:
     """What a process has from the one that started it, and the environment that its commands see."""
     process = Path(f"/proc/{daemon.pid}")
-    links: list[str] = []
-    for one in (process / "fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            links.append(str(one.readlink()))
-    # Those of sessions come and go, and those of modules that are loaded at the moment.
-    passing = ("socket:", str(goalwright.workspace))
-    files = [
-        link for link in links if not link.startswith(passing) and not link.endswith((".pyc", ".py", ".so"))
-    ]
+    files = open_files(goalwright, daemon)
     command = "env -0 > environment"
     model = goalwright.script(
         [{"tool_calls": [{"name": "bash", "input": {"command": command}}]}, {"text": "!"}]
@@ -124,7 +128,7 @@ def circumstances(goalwright: CommandLine, daemon: Address) -> dict[str, object]
     assert result.returncode == 0, result.stdout + result.stderr
     seen = (goalwright.workspace / "environment").read_text().split("\0")
     return {
-        "files": sorted(files),
+        "files": files,
         "folder": (process / "cwd").readlink(),
         "command": (process / "cmdline").read_bytes().replace(b"\0", b" ").strip(),
         "session": os.getsid(daemon.pid) == os.getpgid(daemon.pid) == daemon.pid,
@@ -255,6 +259,8 @@ def test_forked_daemon_is_as_any_other_also_without_preloader(goalwright: Comman
         assert preloader(goalwright).socket_path.exists()
         direct = goalwright.start()
         assert direct.pid != forked.pid
+        # It still reads certificates and the like, beside answering.
+        wait_until(lambda: open_files(goalwright, direct) == found["files"], "the same open files")
         expected = circumstances(goalwright, direct)
     finally:
         os.umask(old)

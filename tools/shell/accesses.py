@@ -48,6 +48,9 @@ class CommandPlace:
     folder or absolute; None: unknown."""
     others: Callable[[Path], Sequence[Path]] = lambda path: ()
     """Other names of the same file (hard links); by default nothing is looked up."""
+    brought_back: Callable[[Path, Sequence[str]], Sequence[str] | None] = lambda folder, names: ()
+    """Returns the suffixes of hidden files below a folder that ignore files show again (``!.env``); None: any. The
+    names are those of the files there. By default nothing is looked up."""
     names_programs: Callable[[Path], bool] = lambda folder: False
     """Whether the repository around a folder names programs that git would run; by default nothing is looked up."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
@@ -63,6 +66,7 @@ class PathOrPattern:
 
 
 _PERMISSION: dict[Use, str] = {"read": "read", "write": "edit", "list": "ls"}
+IGNORE_FILES = frozenset([".gitignore", ".ignore", ".rgignore"])
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|u?random|stdin|stdout|stderr|tty|fd/\d+)")
 PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd)(?:/.*)?|/dev/fd/.*")
 # Names that certainly belong to a file.
@@ -96,6 +100,8 @@ class Paths:
     def __init__(self, place: CommandPlace) -> None:
         self._place = place
         self._known_others: dict[Path, tuple[str, ...]] = {}
+        self._ignores_change = False
+        """The line may write ignore files before it reads what they say."""
 
     def folder(self, base: Path | None, folder: str | None) -> Path | None:
         """Return where a command runs, from where its line starts; None when that shows only at run time."""
@@ -132,6 +138,8 @@ class Paths:
 
     def _accesses(self, use: PathUse, spot: PathOrPattern, why: str) -> Iterator[Access]:
         permission, implied = _PERMISSION[use.use], not use.full
+        if use.use == "write" and (spot.path is None or use.below or spot.path.name in IGNORE_FILES):
+            self._ignores_change = True
         if spot.path is None:
             yield Access(permission, spot.pattern, why, implied=implied, several=True)
             if (
@@ -166,8 +174,8 @@ class Paths:
             wanted = expression(f"*{use.like}")
             found = [name for name in found if wanted.fullmatch(name)]
         if found is not None:
-            if not use.hidden:
-                found = [name for name in found if not re.search(r"(?:^|/)\.", _relative(name, folder))]
+            if not use.hidden and not self._ignores_change:
+                found = self._without_hidden(folder, found)
             real = {folder / name: self._real(folder / name) for name in found}
             grouped = list(_grouped(sorted(map(self._name, set(real.values())))))
             # Some recursive commands follow links (``grep -R``).
@@ -180,6 +188,19 @@ class Paths:
             return
         rest = simple(f"*{use.like}") if use.like else "*"
         yield from ((pattern, True) for pattern in self._under(folder, re.sub(r"\*+", "*", rest)))
+
+    def _without_hidden(self, folder: Path, found: Sequence[str]) -> Sequence[str]:
+        """Return the files that ``rg`` looks at."""
+        suffixes = self._place.brought_back(folder, found)
+        if suffixes is None:
+            return found
+        back = [expression(f"*{one}{rest}") for one in suffixes for rest in ("", "/*")]
+        relative = ((name, _relative(name, folder)) for name in found)
+        return [
+            name
+            for name, inner in relative
+            if not re.search(r"(?:^|/)\.", inner) or any(one.fullmatch(inner) for one in back)
+        ]
 
     def _under(self, folder: Path, rest: str) -> Iterator[str]:
         """Yield the names of what ``rest`` means below a folder. Rules name the workspace's files from there."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tools.localization import t
 from tools.shell.bash_words import Word, data, names
+from tools.shell.wildcards import suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -329,15 +330,30 @@ def _operands(row: ProgramRow, parsed: Parsed, kinds: Sequence[Use]) -> Iterator
 
 
 def _shown_globs(parsed: Parsed) -> Sequence[str] | None:
-    """Return the wildcards of ``rg -g``, which bring back hidden files; None when these may be any."""
+    """Return the wildcards of ``rg -g`` and ``rg -t``, which bring back hidden files; None when these may be any."""
     found: list[str] = []
     for word in parsed.values(("-g", "--glob", "--iglob")):
-        text = word.text
-        if not word.known or re.search(r"[{}\\]|/\Z", text):
+        like = suffix(word.text)
+        if not word.known or like is None or like.endswith("/"):
             return None
-        if not text.startswith("!"):
-            found.append(re.sub(r"\*+/?\*?", "*", text.lstrip("/")))
+        if not like.startswith("!"):
+            found.append(like)
+    for word in parsed.values(("-t", "--type")):
+        if word.text not in _TYPES:
+            return None
+        found += [f"*.{ending}" for ending in _TYPES[word.text].split()]
     return found
+
+
+_TYPES = {
+    "c": "c h in cats", "cpp": "c h in cc hh inl ?pp ?xx", "cs": "cs", "csharp": "cs", "css": "css scss", "go": "go",
+    "h": "h hpp hh", "html": "htm html ejs", "java": "java jsp jspx properties", "js": "js jsx cjs mjs vue",
+    "json": "json jsonc sarif", "kotlin": "kt kts", "lua": "lua", "markdown": "md markdown mdown mdwn mdx mkd mkdn",
+    "md": "md markdown mdown mdwn mdx mkd mkdn", "php": "php* phtml", "py": "py pyi", "python": "py pyi",
+    "rust": "rs", "sql": "sql psql", "swift": "swift", "toml": "toml", "ts": "ts tsx cts mts",
+    "typescript": "ts tsx cts mts", "txt": "txt", "yaml": "yaml yml",
+}  # fmt: skip
+"""Endings of the file types of ``rg``; other types may have any names, also with a dot in front."""
 
 
 def _names_dots(word: Word) -> bool:

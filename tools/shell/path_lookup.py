@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.files.hard_links import other_names
-from tools.shell.accesses import PROCESS
+from tools.files.regular_files import read_regular
+from tools.shell.accesses import IGNORE_FILES, PROCESS
 from tools.shell.git import names_programs
 from tools.shell.question import CommandPlace
-from tools.shell.wildcards import expression
+from tools.shell.wildcards import expression, suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ MAX_STEPS = 500
 """Names and links of a path that are followed; beyond that it may lead anywhere."""
 MAX_SEARCHES = 5
 """How often the other names of a file are looked for."""
+_EXCLUDE = ".git/info/exclude"
+MAX_IGNORE_BYTES = 100_000
+"""A longer ignore file may show any hidden file again."""
 _SECRETIVE = re.compile(r"/\.|\.(?:env|pem|key|p12|pfx|jks|keystore|kdbx)$|/id_")
 
 
@@ -63,6 +67,33 @@ class _Lookup:
             return None
         finally:
             self._spent += self._clock() - began
+
+    def brought_back(self, folder: Path, names: Sequence[str]) -> Sequence[str] | None:
+        """Read the ignore files of a folder, of those above it, and among ``names`` below it; see CommandPlace."""
+        around = [above / name for above in (folder, *folder.parents) for name in (*IGNORE_FILES, _EXCLUDE)]
+        below = [
+            folder / name
+            for name in names
+            if name.rpartition("/")[2] in IGNORE_FILES or name.endswith(_EXCLUDE)
+        ]
+        found: dict[str, None] = {}
+        began = self._clock()
+        for file in dict.fromkeys(around + below):
+            try:
+                text = read_regular(file, MAX_IGNORE_BYTES, follow=True)
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                continue  # rg cannot read it either
+            except OSError:
+                return None
+            if self._spent + self._clock() - began > MAX_S:
+                return None
+            for line in text.decode(errors="replace").splitlines():
+                if line.startswith("!") and (glob := line[1:].strip().rstrip("/")):
+                    if (like := suffix(glob)) is None:
+                        return None
+                    found[like] = None
+        self._spent += self._clock() - began
+        return tuple(found)
 
     def _below(self, folder: Path, began: float) -> list[str]:
         found: list[str] = []
@@ -149,6 +180,7 @@ def real_place(
         home=Path(os.path.realpath(Path.home())),
         real=lookup.real,
         files=lookup.files,
+        brought_back=lookup.brought_back,
         others=lambda path: other_names(path, workspace),
         names_programs=names_programs,
     )

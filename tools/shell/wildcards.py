@@ -68,3 +68,13 @@ def _plain_range(low: str, high: str) -> bool:
     """Return whether a range is plain like ``a-z``; another one may mean more in another locale, or nothing."""
     kinds = (str.isdigit, str.islower, str.isupper)
     return low <= high and any(kind(low) and kind(high) for kind in kinds)
+
+
+def suffix(glob: str) -> str | None:
+    """Return a glob of an ignore file or of ``rg -g`` as the suffix of a path, in which ``*`` matches folders, too.
+
+    None: it may match anything.
+    """
+    if re.search(r"[{}\\]", glob):
+        return None
+    return re.sub(r"\*+/?\*?", "*", glob.lstrip("/"))

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tools.shell.path_lookup import real_place
 from tools.shell.question import question
 
@@ -52,6 +54,44 @@ def test_way_too_long_to_follow_may_lead_to_any_file(root: Path) -> None:
     (root / "far").symlink_to("d/../" * 400 + "here")
     (root / "here").symlink_to("/proc/self/cwd")
     assert ("read", "*") in _accesses("cat far/secrets/key", root)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        (".ignore", "!.env", "rg KEY"),
+        (".gitignore", "*.pyc\n!.e*", "rg KEY src"),
+        ("src/.rgignore", "!/.env\n", "rg KEY"),
+        (".git/info/exclude", "!**/.env", "rg KEY src"),
+        (".ignore", "!.e{n,x}v", "rg KEY"),
+        (".ignore", "!\\.env", "rg KEY"),
+        (".ignore", "!.*/", "rg KEY"),
+        (".ignore", "*\n!*.env", "rg KEY"),
+        (".ignore", "#" * 200_000, "rg KEY"),
+        ("plain", "!.env", "cp plain .ignore; rg KEY"),
+        ("plain", "", "echo '!.env' > src/.ignore; rg KEY"),
+        ("plain", "", "rg -t sh KEY"),
+    ],
+)
+def test_ignore_file_or_type_shows_a_hidden_file_again(root: Path, file: str, text: str, line: str) -> None:
+    made(root, "src/.env", "src/a.py", file)
+    (root / file).write_text(text)
+    assert ("read", "src/.env") in _accesses(line, root)
+
+
+@pytest.mark.parametrize("text", ["", ".env", "!.envrc", "*\n!*.py\n!.github/\n"])
+def test_hidden_file_that_no_ignore_file_shows_is_not_read(root: Path, text: str) -> None:
+    made(root, "src/.env", "src/a.py", ".ignore")
+    (root / ".ignore").write_text(text)
+    for line in ("rg KEY", "rg -t py KEY", "rg -tpy KEY src", "rg -g '*.py' KEY"):
+        assert ("read", "src/.env") not in _accesses(line, root), line
+        assert ("read", "src/a.py") in _accesses(line, root), line
+
+
+def test_ignore_file_that_is_a_pipe_is_not_waited_for(root: Path) -> None:
+    made(root, "src/.env")
+    os.mkfifo(root / ".ignore")
+    assert ("read", "src/.env") in _accesses("rg KEY", root)
 
 
 def _accesses(line: str, root: Path) -> list[tuple[str, str]]:

@@ -9,6 +9,9 @@ PY := $(VENV)/bin/python
 EXT := vscode-extension
 VSIX := $(EXT)/goalwright.vsix
 INSTALLED := $(VENV)/.installed
+# uv installs in seconds what takes pip a minute. It does not know pip's settings: where it finds no index, pip installs.
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-input --no-compile
+WANTED := -c constraints.txt -e '.[dev]'
 COMPILED := .build/.tests-compiled
 MODULES := $(EXT)/node_modules/.package-lock.json
 PYTHON_SOURCES := $(shell find goalwright daemon lsp_bridge tools -name __pycache__ -prune -o -type f -print 2>/dev/null)
@@ -94,7 +97,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PY) -c '' 2>/dev/null || { echo 'Making $(VENV) ...'; rm -rf $(VENV); $(PYTHON) -m venv $(VENV); } || \
 		{ rm -rf $(VENV); echo 'error: $(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)' >&2; exit 1; }
 	@echo 'Installing the Python packages into $(VENV) ...'
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input --no-compile -c constraints.txt -e '.[dev]'
+	@$(PIP) -c constraints.txt uv 2>/dev/null && $(VENV)/bin/uv pip install --quiet --python $(PY) $(WANTED) 2>/dev/null \
+		|| $(PIP) $(WANTED)
 	@$(PY) -I -c 'import lsp_bridge.cli.run.turn; from lsp_bridge.cli.preloader import import_all; import_all()' # compiles what every start needs
 	@touch $@
 
@@ -119,9 +123,10 @@ language-servers:
 browser:
 	@$(PYTHON) -m tests.e2e.vscode.browser --install || true
 
-# Once, beside the downloads: otherwise each of the processes that run the tests compiles all of them.
+# Once, in two halves: otherwise each of the processes that run the tests compiles all of them.
 $(COMPILED): $(INSTALLED)
-	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --collect-only -qq -p no:cacheprovider >/dev/null 2>&1 || true
+	@printf '%s\n' tests/unit/daemon 'tests --ignore=tests/unit/daemon' | xargs -P2 -L1 \
+		env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --collect-only -qq -p no:cacheprovider >/dev/null 2>&1 || true
 	@mkdir -p $(@D) && touch $@
 
 prepare-test: $(INSTALLED) $(COMPILED) $(VSIX) vscode language-servers browser

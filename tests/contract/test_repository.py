@@ -57,7 +57,7 @@ def test_pinned_packages_install_on_the_oldest_python() -> None:
     oldest = project["requires-python"].removeprefix(">=") + ".0"
     pinned = {canonical(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().split()}
     asked = {
-        package.name: package.metadata["Requires-Python"] or ""
+        package.name: package.metadata.get("Requires-Python", "")
         for package in distributions()
         if canonical(package.name) in pinned
     }

@@ -349,10 +349,10 @@ class Connection:
         return http_streams(spec.url, dict(spec.headers), access.transport, access.auth)
 
     async def _start_process(self, stack: AsyncExitStack) -> ServerProcess:
-        from tools.process.server_process import start_server
+        from tools.process.server_process import ServerProcess
 
         self.log.line(f"starting {self.spec.command[0]}")
-        process = await start_server(
+        process = await ServerProcess.start(
             self.spec.command,
             cwd=self.spec.cwd,
             environment={**self._environment, **dict(self.spec.env)},

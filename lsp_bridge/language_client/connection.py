@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tools.json_access import mapping
-from tools.process.server_process import ServerProcess, ended, start_server
+from tools.process.server_process import ServerProcess, ended
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -108,7 +108,7 @@ class RpcClient:
         self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], grace_s: float
     ) -> None:
         """Start the server; ``grace_s`` between TERM and KILL when it has to end. Raises OSError."""
-        process = await start_server(argv, cwd=cwd, environment=environment, grace_s=grace_s)
+        process = await ServerProcess.start(argv, cwd=cwd, environment=environment, grace_s=grace_s)
         self._process = process
         self._tasks = [asyncio.create_task(self._read(process)), asyncio.create_task(self._watch(process))]
 

@@ -10,17 +10,13 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
-from tools.process.background import despite_cancel, finish
+from tools.process.background import despite_cancel
 from tools.process.environment import scrubbed_environment as scrubbed_environment
-from tools.process.process_tree import MARK as MARK
 
 KILL_GRACE_S = 3.0
 """Seconds between TERM and KILL."""
@@ -86,10 +82,11 @@ async def run(
     Raises OSError when it cannot be started.
     """
     if sys.platform == "win32":
-        return await _run_on_windows(argv, cwd, env, on_output, timeout_s, merge_stderr, feed, on_start)
-    from tools.process import supervised_process
+        from tools.process.windows_process import start
+    else:
+        from tools.process.supervised_process import start
 
-    program = await supervised_process.start(
+    program = await start(
         argv,
         cwd=cwd,
         env=env,
@@ -105,7 +102,7 @@ async def run(
             feed(program.stdin)
         timed_out = not await _first([program.exited, program.enough], timeout_s)
         if program.exited.is_set():
-            # The warden stops its background processes.
+            # Its background processes are stopped meanwhile.
             await _first([program.ended, program.enough], None)
     finally:
         # A second cancellation must not stop the killing half-way.
@@ -123,81 +120,3 @@ async def _first(events: Sequence[asyncio.Event], timeout_s: float | None) -> bo
     finally:
         for wait in waits:
             wait.cancel()
-
-
-# -- Windows --
-
-
-class _Protocol(asyncio.SubprocessProtocol):
-    """Tells the end of the process from the end of its pipes: a background child keeps the pipes open."""
-
-    def __init__(self, on_output: Callable[[int, bytes], bool | None], pipes: int) -> None:
-        self._on_output = on_output
-        self._open = pipes
-        self.exited = asyncio.Event()
-        self.closed = asyncio.Event()
-        self.enough = asyncio.Event()
-
-    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        if not self.enough.is_set() and self._on_output(fd, cast("bytes", data)) is False:
-            self.enough.set()
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd == 0:
-            return  # it does not read its input, or no longer
-        self._open -= 1
-        if self._open == 0:
-            self.closed.set()
-
-    def process_exited(self) -> None:
-        self.exited.set()
-
-
-async def _run_on_windows(
-    argv: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    on_output: Callable[[int, bytes], bool | None],
-    timeout_s: float | None,
-    merge_stderr: bool,
-    feed: Feed | None,
-    on_start: Callable[[], None],
-) -> Ended:
-    loop = asyncio.get_running_loop()
-    starting = asyncio.ensure_future(
-        loop.subprocess_exec(
-            lambda: _Protocol(on_output, 1 if merge_stderr else 2),
-            *argv,
-            stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
-            cwd=cwd,
-            env={**env, MARK: uuid.uuid4().hex},
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
-    )
-    canceled = await finish(starting)
-    transport, protocol = starting.result()
-    background = timed_out = False
-    try:
-        if canceled:
-            raise asyncio.CancelledError
-        on_start()
-        if feed is not None:
-            feed(cast("asyncio.WriteTransport", transport.get_pipe_transport(0)))
-        timed_out = not await _first([protocol.exited, protocol.enough], timeout_s)
-        if protocol.exited.is_set():
-            background = not await _first([protocol.closed, protocol.enough], 0.3)
-    finally:
-        if not (protocol.exited.is_set() and protocol.closed.is_set()):
-            await finish(asyncio.ensure_future(taskkill(transport.get_pid())))
-        transport.close()
-    code = transport.get_returncode()
-    return Ended(-signal.SIGTERM if code is None else code, timed_out, background)
-
-
-async def taskkill(pid: int, *, force: bool = True) -> None:
-    """Stop a process of Windows with its child processes; without ``force``, ask it to end."""
-    argv = ["taskkill", *(["/F"] if force else []), "/T", "/PID", str(pid)]
-    killer = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    await killer.wait()

@@ -127,9 +127,9 @@ class SupervisedProcess:
         self._started = asyncio.Event()
 
     @property
-    def started(self) -> bool:
-        """Whether it ran, or still does; else it never started."""
-        return self.family.session > 0
+    def pid(self) -> int:
+        """Process id, which is also that of its group and session; 0 if it never started."""
+        return self.family.session
 
     async def stop(self, grace_s: float) -> None:
         """Stop all of it. Not to be broken off half-way: shield it."""
@@ -268,11 +268,11 @@ async def start(
         starting.result()
         if program.error is not None:
             raise OSError(program.error, os.strerror(program.error), argv[0])
-        if canceled or not program.started:
+        if canceled or not program.pid:
             await finish(asyncio.ensure_future(program.stop(grace_s)))
         if canceled:
             raise asyncio.CancelledError
-        if program.started:
+        if program.pid:
             return program
         if not again:
             break  # the reaper was killed twice in a row during a request

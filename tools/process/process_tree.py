@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.process.supervisor import has_mark, living
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -73,8 +75,7 @@ def members_now(tree: ProcessTree) -> list[int]:
     Zombies are dead.
     """
     session = tree.session
-    proc = Path("/proc")
-    if not (proc / "self/stat").exists():
+    if not Path("/proc/self/stat").exists():
         try:
             os.killpg(session, 0)
         except (ProcessLookupError, PermissionError):
@@ -83,38 +84,15 @@ def members_now(tree: ProcessTree) -> list[int]:
     found: set[int] = set()
     parents: dict[int, int] = {}
     births: dict[int, int] = {}
-    for entry in proc.iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            stat = (entry / "stat").read_bytes()
-        except OSError:
-            continue
-        # The name in brackets may contain anything, so count the fields from its end.
-        fields = stat[stat.rindex(b")") + 2 :].split()
-        state, parent, group, its_session = fields[:4]
-        if state in (b"Z", b"X"):
-            continue
-        pid = int(entry.name)
-        parents[pid], births[pid] = int(parent), int(fields[19])
+    for pid, _, fields in living():
+        parents[pid], births[pid] = int(fields[1]), int(fields[19])
         if (
-            (session > 1 and session in (int(group), int(its_session)))
+            (session > 1 and session in (int(fields[2]), int(fields[3])))
             or tree.known.get(pid) == births[pid]
-            or _has_mark(entry, tree.mark)
+            or has_mark(pid, tree.mark)
         ):
             found.add(pid)
     while below := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= below
     tree.known = {pid: births[pid] for pid in found}
     return sorted(found)
-
-
-def _has_mark(process: Path, mark: str) -> bool:
-    try:
-        environment = (process / "environ").read_bytes()
-    except OSError:
-        # The process belongs to another user, or has ended.
-        return False
-    name = f"{MARK}=".encode()
-    values = [entry for entry in environment.split(b"\0") if entry.startswith(name)]
-    return any(mark.encode() in value for value in values)

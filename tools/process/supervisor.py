@@ -25,7 +25,7 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 LINGER_S = 0.3
 """Seconds that background children of a finished command may keep writing before they are stopped."""
@@ -49,22 +49,37 @@ def adopt_orphans() -> bool:
         return False
 
 
-def below(root: int, sparing: Iterable[int] = ()) -> list[tuple[int, bytes]]:
-    """Return all living descendants of a process with their names, but ``sparing`` and those below them. Linux."""
-    children: dict[int, list[tuple[int, bytes]]] = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
+def living() -> Iterator[tuple[int, bytes, list[bytes]]]:
+    """Yield each process that lives: its number, its name, and the other fields of its ``stat``. Linux."""
+    for number in os.listdir("/proc"):
+        if not number.isdigit():
             continue
         try:
-            with open(f"/proc/{name}/stat", "rb") as file:
+            with open(f"/proc/{number}/stat", "rb") as file:
                 stat = file.read()
         except OSError:
             continue
         # The name in brackets may contain anything, so count the fields from its end.
         end = stat.rindex(b")")
-        state, parent = stat[end + 2 :].split(None, 2)[:2]
-        if state not in (b"Z", b"X"):
-            children.setdefault(int(parent), []).append((int(name), stat[stat.index(b"(") + 1 : end]))
+        fields = stat[end + 2 :].split()
+        if fields[0] not in (b"Z", b"X"):
+            yield int(number), stat[stat.index(b"(") + 1 : end], fields
+
+
+def has_mark(pid: int, mark: str) -> bool:
+    """Return whether the environment of a process has a mark; not for another user's, or one that has ended. Linux."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark.encode() in file.read()
+    except OSError:
+        return False
+
+
+def below(root: int, sparing: Iterable[int] = ()) -> list[tuple[int, bytes]]:
+    """Return all living descendants of a process with their names, but ``sparing`` and those below them. Linux."""
+    children: dict[int, list[tuple[int, bytes]]] = {}
+    for pid, name, fields in living():
+        children.setdefault(int(fields[1]), []).append((pid, name))
     found: list[tuple[int, bytes]] = []
     spared, waiting = set(sparing), [root]
     while waiting:
@@ -177,17 +192,9 @@ class Reaper:
 
     def _kill_marked(self) -> None:
         """Kill what still carries the daemon's mark: it was no descendant any more."""
-        mark = self._mark.encode()
-        for name in os.listdir("/proc"):
-            if not name.isdigit() or int(name) == os.getpid():
-                continue
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    marked = mark in file.read()
-            except OSError:
-                continue
-            if marked:
-                send_signal(int(name), signal.SIGKILL)
+        for pid, _, _ in living():
+            if pid != os.getpid() and has_mark(pid, self._mark):
+                send_signal(pid, signal.SIGKILL)
 
 
 # -- the warden --

@@ -29,7 +29,7 @@ from daemon.files.command_changes import CommandWatches
 from daemon.files.folder_language_services import NoDiagnostics
 from daemon.files.watch import FileWatch
 from daemon.hooks.entry_points import FoundFunctions
-from daemon.hooks.service import Hooks
+from daemon.hooks.python import Hooks
 from daemon.loop.services import ChildServices, FolderServices, LanguageViews, Services, WatchServices
 from daemon.loop.session import Session
 from daemon.loop.watchdog import run_limited

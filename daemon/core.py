@@ -21,7 +21,7 @@ from daemon.features import features
 from daemon.files.command_changes import CommandWatches
 from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
 from daemon.files.watch import FileWatch
-from daemon.hooks.service import Hooks
+from daemon.hooks.python import Hooks
 from daemon.loop.services import (
     ChildServices,
     FolderServices,

@@ -16,7 +16,7 @@ from daemon.loop.turn import Turn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.hooks.service import Hooks
+    from daemon.hooks.python import Hooks
     from daemon.loop.features import Driver, TurnRuns
     from daemon.model.traces import PromptPlanner
     from daemon.permission.service import CallPermission

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.hooks.answer import NAMES, HookAnswer, HookError, HookName, concerns, may_deny, only_watches
 from daemon.hooks.entry_points import unknown
 from daemon.hooks.executable import Executable
+from daemon.hooks.python import Hooks, PythonHook
 from daemon.loop.features import HookResult
 from daemon.model.events import Event, GoalUpdated, PermissionAsked
 from daemon.model.tags import within
@@ -26,8 +27,6 @@ from tools.tool import PermissionDeniedError, ToolResult
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
-    from daemon.hooks.python import PythonHook
-    from daemon.hooks.service import Hooks
     from daemon.loop.session import Session
     from daemon.model.messages import ToolCallPart
     from daemon.model.permissions import PermissionRequest
@@ -96,7 +95,7 @@ class HookRunner:
         """Return all for one moment, in order: functions, then programs."""
         session, services = self._session, self._session.services
         functions = self._service.found.entries.get(name, ())
-        hooks: list[Executable | PythonHook] = [self._service.callable(entry) for entry in functions]
+        hooks: list[Executable | PythonHook] = [PythonHook(entry, self._service) for entry in functions]
         trusted, copy_of = session.trust == "trusted", services.folder.branch.copy_of
         programs = session.config.settings.commands.hooks.get(name, ())
         hooks += [Executable(hook, services.workspace, trusted, copy_of) for hook in programs]

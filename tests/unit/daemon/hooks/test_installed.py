@@ -28,10 +28,10 @@ from tests.support.fakes.models import Call
 async def main():
     async with daemon(Path(sys.argv[1]), Call("bash", {"command": "touch made"}), "I see.") as bench:
         session = bench.session(settings=ALLOW_ALL)
-        before = bench.core.hooks.host
+        before = bench.core.hooks.started
         await session.prompt("run")
         found = [r for m in session.state.messages if (r := m.tool_result()) is not None]
-        print(json.dumps([before is None, found[0].content, [n for n in sys.modules if "hooks" in n]]))
+        print(json.dumps([before == 0, found[0].content, [n for n in sys.modules if "hooks" in n]]))
 
 asyncio.run(main())
 """

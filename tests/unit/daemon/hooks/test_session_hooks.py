@@ -13,7 +13,7 @@ import pytest
 
 from daemon.hooks.answer import HookName
 from daemon.hooks.entry_points import FoundFunctions, HookFunction
-from daemon.hooks.service import Hooks
+from daemon.hooks.python import Hooks
 from daemon.hooks.session import MAX_WAITING, HookRunner
 from daemon.loop.session import Session
 from daemon.model.events import Notice, PermissionAsked, QueueChanged
@@ -511,6 +511,6 @@ async def test_without_hooks_no_hook_task_or_host_exists(tmp_path: Path) -> None
         await finish(turn)
         assert not hooks_of(session)._waiting
         assert hooks_of(session)._watching is None
-        assert bench.core.hooks.host is None
+        assert bench.core.hooks.started == 0
         assert not session.hooks.around("bash")
     assert not [name for name in tasks if "hook" in name.lower()]

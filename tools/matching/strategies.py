@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from tools.matching.adapt import Reindent, indents_of, may_be_shifted, reindents
 from tools.matching.ambiguity import begins_inside_indentation
 from tools.matching.typography import LOOK_ALIKES
-from tools.text.decoding import Line, split_lines, to_lf
+from tools.text.decoding import Line, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 BLANKS = " \t"
 _FANCY = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")
@@ -51,8 +51,8 @@ class Haystack:
         return split_lines(self.text)
 
     @functools.cached_property
-    def plain(self) -> _LineEndForm:
-        return _LineEndForm(self.text)
+    def plain(self) -> _Form:
+        return _Form(self.lines, str)
 
     @functools.cached_property
     def trimmed(self) -> _Form:
@@ -70,14 +70,14 @@ class Haystack:
         return split_lines(fold(self.text))
 
     @functools.cached_property
-    def keys(self) -> _Keys:
-        return _Keys([line.body.strip(BLANKS) for line in self.lines])
+    def keys(self) -> LineKinds:
+        return LineKinds([line.body.strip(BLANKS) for line in self.lines])
 
     @functools.cached_property
-    def folded_keys(self) -> _Keys:
+    def folded_keys(self) -> LineKinds:
         if not _FANCY.search(self.text):
             return self.keys
-        return _Keys([line.body.strip(BLANKS) for line in self.folded_lines])
+        return LineKinds([line.body.strip(BLANKS) for line in self.folded_lines])
 
 
 def fold(text: str) -> str:
@@ -92,35 +92,6 @@ def _only_line_end(text: str) -> str:
     if crs == both == lfs:
         return "\r\n"
     return "\r" if lfs == 0 else ""
-
-
-class _LineEndForm:
-    """The text with ``\\n`` line ends, made without splitting it into lines."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._lone = text.count("\r") != text.count("\r\n")
-        self.text = to_lf(text)
-
-    def original(self, offset: int) -> int:
-        # Each \r\n before an offset, or half of one, makes the text here one character shorter than the file's.
-        low, high, pairs = offset, min(len(self._text), 2 * offset), self._pairs(0, offset)
-        while low < high:
-            middle = (low + high) // 2
-            more = self._pairs(low, middle)
-            if middle - pairs - more < offset:
-                low, pairs = middle, pairs + more
-                if high - low == 1:
-                    return high
-            else:
-                high = middle
-        return low
-
-    def _pairs(self, start: int, end: int) -> int:
-        r"""Number of ``\r`` that belong to ``\r\n`` in a part of the text."""
-        if not self._lone:
-            return self._text.count("\r", start, end)
-        return self._text.count("\r\n", start, end + 1)
 
 
 class _Form:
@@ -148,19 +119,32 @@ class _Form:
         return self._lines[index].start + len(self._lines[index].body)
 
 
-class _Keys:
-    """Lines without their indentation and trailing blanks, as a string of one character for each kind of line."""
+class LineKinds:
+    """Lines as a string of one character for each kind of line, so that lines are found as text is. ``only``: the lines
+    that are looked for; all others are of one kind."""
 
-    def __init__(self, keys: list[str]) -> None:
-        self._codes: dict[str, str] = {}
-        self._text = "".join([self._codes.setdefault(key, _nth_character(len(self._codes))) for key in keys])
+    def __init__(self, lines: list[str], only: Collection[str] | None = None) -> None:
+        self.lines = lines
+        self._kinds = {line: _nth_character(number) for number, line in enumerate(only or ())}
+        if only is None:
+            kinds = [self._kinds.setdefault(line, _nth_character(len(self._kinds))) for line in lines]
+        else:
+            kinds = [self._kinds.get(line, _UNKNOWN) for line in lines]
+        self._text = "".join(kinds)
+
+    @functools.cached_property
+    def where(self) -> dict[str, list[int]]:
+        """The places of each line."""
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(self.lines):
+            found.setdefault(line, []).append(number)
+        return found
 
     def places(self, wanted: Sequence[str]) -> Iterator[int]:
-        """Yield the indexes of the lines where all of ``wanted`` follow one another."""
-        codes = [self._codes.get(key, _UNKNOWN) for key in wanted]
-        if _UNKNOWN in codes or not any(wanted):
+        """Yield the indexes of the lines where all of ``wanted`` follow one another; none of blank lines alone."""
+        sought = "".join([self._kinds.get(line, _UNKNOWN) for line in wanted])
+        if _UNKNOWN in sought or not any(wanted):
             return
-        sought = "".join(codes)
         at = self._text.find(sought)
         while at >= 0:
             yield at
@@ -185,10 +169,10 @@ def exact(hay: Haystack, old: str, overlapping: bool = True) -> Iterator[FoundTe
         at = text.find(sought, at + 1 if overlapping else end)
     if old.endswith("\n") and text and text[-1] not in "\r\n":
         # The final line end that the file lacks has no meaning.
-        body = sought[: -len(hay.line_end or "\n")]
+        body = sought[: -len(hay.line_end)]
         first = len(text) - len(body)
         if text.endswith(body) and (overlapping or first >= end):
-            yield FoundText(original(first), original(len(text)))
+            yield FoundText(first, len(text))
 
 
 def in_form(form: _Form, old: str, to_line_end: bool) -> Iterator[FoundText]:
@@ -245,7 +229,7 @@ def same_words(hay: Haystack, old: str) -> Iterator[FoundText]:
         yield FoundText(hay.lines[first].start, last.start + len(last.body))
 
 
-def _by_lines(lines: Sequence[Line], old: str, keys: _Keys) -> Iterator[FoundText]:
+def _by_lines(lines: Sequence[Line], old: str, keys: LineKinds) -> Iterator[FoundText]:
     wanted = split_lines(old)
     bodies = [line.body for line in wanted]
     indents = indents_of(bodies)

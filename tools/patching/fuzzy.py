@@ -71,7 +71,7 @@ def _certain(
     top = next(at for at in range(total + 1) if tuple(lines[at : at + len(kept)]) == kept)
     before = [line.text.strip(_BLANKS) for line in lines[:top]][::-1]
     after = [line.text.strip(_BLANKS) for line in lines[top + len(kept) :]]
-    keys = file.keys.keys
+    keys = file.keys.lines
     above = keys[max(0, place.first - len(before) - _DRIFT) : place.first][::-1]
     below = keys[place.end : place.end + len(after) + _DRIFT]
     near = stated is not None and abs(place.first - top - (stated - 1)) <= _NEAR
@@ -130,7 +130,7 @@ def twin_at(
         if confirmed:
             return None
         # Too few lines to vote: one line that matches, or nearly, is enough to doubt.
-        there = file.keys.keys[max(expected, 0) : max(expected, 0) + len(old)]
+        there = file.keys.lines[max(expected, 0) : max(expected, 0) + len(old)]
         alike = any(key and _similar(key, line, 0.6) for key, line in zip(old, there, strict=False))
         return expected + 1 if alike else None
     votes = _votes(file, old)

@@ -92,14 +92,14 @@ def _heading_lines(file: FileLines, heading: str) -> list[int]:
         return exact[:_MAX_HEADINGS]
     # Models shorten headings ("def run", "class Cart"), and git cuts them, so only whole words are compared.
     whole = re.compile(rf"{_edge(wanted[:1], True)}{re.escape(wanted)}{_edge(wanted[-1:], False)}")
-    starts = [at for at, key in enumerate(file.keys.keys) if key.startswith(wanted) and whole.match(key)]
+    starts = [at for at, key in enumerate(file.keys.lines) if key.startswith(wanted) and whole.match(key)]
     if starts:
         return starts[:_MAX_HEADINGS]
     if len(wanted) >= 40:
-        cut = [at for at, key in enumerate(file.keys.keys) if key.startswith(wanted)]
+        cut = [at for at, key in enumerate(file.keys.lines) if key.startswith(wanted)]
         if cut:
             return cut[:_MAX_HEADINGS]
-    return [at for at, key in enumerate(file.keys.keys) if wanted in key and whole.search(key)][
+    return [at for at, key in enumerate(file.keys.lines) if wanted in key and whole.search(key)][
         :_MAX_HEADINGS
     ]
 
@@ -118,6 +118,6 @@ def _block_end(file: FileLines, line: int) -> int | None:
         indent = file.indents[at]
         if indent > own:
             deeper = True
-        elif indent >= 0 and file.keys.keys[at][0] not in _CLOSERS:
+        elif indent >= 0 and file.keys.lines[at][0] not in _CLOSERS:
             return at if deeper else None
     return len(file.bodies) if deeper else None

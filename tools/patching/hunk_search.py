@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tools.matching.adapt import Reindent, reindents
+from tools.matching.strategies import LineKinds
 from tools.matching.typography import LOOK_ALIKES
 from tools.patching.model import HunkLine, PatchError
 from tools.text.decoding import split_lines
@@ -72,31 +73,31 @@ class FileLines:
         return list(itertools.accumulate(sizes, initial=0))
 
     @functools.cached_property
-    def _plain(self) -> _LineIndex:
-        return _LineIndex(self.bodies, self._wanted)
+    def _plain(self) -> LineKinds:
+        return LineKinds(self.bodies, self._wanted)
 
     @functools.cached_property
-    def _trimmed(self) -> _LineIndex:
-        return _LineIndex([body.rstrip(_BLANKS) for body in self.bodies])
+    def _trimmed(self) -> LineKinds:
+        return LineKinds([body.rstrip(_BLANKS) for body in self.bodies])
 
     @functools.cached_property
-    def keys(self) -> _LineIndex:
+    def keys(self) -> LineKinds:
         """Lines without blanks on both sides."""
-        return _LineIndex([body.strip(_BLANKS) for body in self.bodies])
+        return LineKinds([body.strip(_BLANKS) for body in self.bodies])
 
     @functools.cached_property
     def indents(self) -> list[int]:
         """Columns of each line's indentation, a tab being four; -1 for blank lines."""
         return [
             len(body[: body.find(key[0])].expandtabs(4)) if key else -1
-            for body, key in zip(self.bodies, self.keys.keys, strict=True)
+            for body, key in zip(self.bodies, self.keys.lines, strict=True)
         ]
 
     @functools.cached_property
-    def _folded(self) -> _LineIndex:
+    def _folded(self) -> LineKinds:
         if self._ascii:
             return self.keys
-        return _LineIndex([body.translate(LOOK_ALIKES).strip(_BLANKS) for body in self.bodies])
+        return LineKinds([body.translate(LOOK_ALIKES).strip(_BLANKS) for body in self.bodies])
 
     def places(self, wanted: Sequence[HunkLine], strategy: HunkStrategy) -> list[HunkPlace]:
         """Return all places of ``wanted``, in rising order; not more than ``MAX_PLACES``.
@@ -131,11 +132,11 @@ class FileLines:
         return self._by_indentation(self._folded, texts, lambda text: text.translate(LOOK_ALIKES))
 
     def _by_indentation(
-        self, index: _LineIndex, texts: tuple[str, ...], fold: Callable[[str], str]
+        self, kinds: LineKinds, texts: tuple[str, ...], fold: Callable[[str], str]
     ) -> list[HunkPlace]:
         folded = [fold(text) for text in texts]
         found: list[HunkPlace] = []
-        for at in self._search(index, tuple(text.strip(_BLANKS) for text in folded)):
+        for at in self._search(kinds, tuple(text.strip(_BLANKS) for text in folded)):
             there = [fold(body) for body in self.bodies[at : at + len(texts)]]
             if all(a.rstrip(_BLANKS) == b.rstrip(_BLANKS) for a, b in zip(folded, there, strict=True)):
                 found.append(HunkPlace(at, at + len(texts)))
@@ -145,43 +146,15 @@ class FileLines:
                 found.append(HunkPlace(at, at + len(texts), adapt))
         return found
 
-    def _search(self, index: _LineIndex, wanted: tuple[str, ...]) -> list[int]:
-        solid = [(len(index.where.get(key, ())), at) for at, key in enumerate(wanted) if key]
-        if not solid:
+    def _search(self, kinds: LineKinds, wanted: tuple[str, ...]) -> list[int]:
+        if not any(wanted):
             # Blank lines alone: a place only if the whole file is that.
-            return [0] if wanted and index.keys == list(wanted) else []
-        _, anchor = min(solid)
-        found: list[int] = []
-        listed = list(wanted)
-        for number in index.where.get(wanted[anchor], ()):
-            first = number - anchor
-            self._spend(1)
-            if first < 0 or index.keys[first] != wanted[0]:
-                continue
-            self._spend(len(listed))
-            if index.keys[first : first + len(listed)] == listed:
-                found.append(first)
-                if len(found) >= MAX_PLACES:
-                    break
-        return found
-
-    def _spend(self, steps: int) -> None:
-        self._work -= steps
+            return [0] if wanted and kinds.lines == list(wanted) else []
+        found = list(itertools.islice(kinds.places(wanted), MAX_PLACES))
+        self._work -= len(found) * len(wanted)
         if self._work < 0:
             raise PatchError("The file is so repetitive that finding the place takes too long.")
-
-
-class _LineIndex:
-    """Places of each line; with ``only``, just for those lines."""
-
-    def __init__(self, keys: list[str], only: Collection[str] | None = None) -> None:
-        self.keys = keys
-        self.where: dict[str, list[int]] = {}
-        lines = enumerate(keys)
-        if only is not None:
-            lines = [(number, key) for number, key in enumerate(keys) if key in only]
-        for number, key in lines:
-            self.where.setdefault(key, []).append(number)
+        return found
 
 
 def _split(text: str) -> tuple[list[str], list[str]]:

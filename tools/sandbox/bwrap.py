@@ -24,22 +24,34 @@ _OF_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers")
 _RESOLVER = "/etc/resolv.conf"
 
 
+def why_not(command: Sequence[str]) -> str:
+    """Run a command of ``bwrap`` as a trial: empty when it works, else why it does not. Blocking.
+
+    Raises UnavailableError when it cannot be run at all.
+    """
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False, cwd="/"
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"bwrap cannot be run here ({error})") from error
+    said = done.stderr.decode("utf-8", "replace").strip().split("\n")[0]
+    return f"bwrap does not work here ({said or 'no reason given'})" if done.returncode else ""
+
+
 @functools.cache
 def usable(bwrap: str) -> tuple[str, ...] | str:
     """Options with which ``bwrap`` works here, or why it does not. Blocking, looked at once."""
-    said = ""
-    for options in (("--unshare-user", *_PROBE), _PROBE):
-        try:
-            done = subprocess.run(
-                [bwrap, *options, "--", "/bin/sh", "-c", "exit 0"],
-                stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False, cwd="/",
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"bwrap cannot be run here ({error})"
-        if done.returncode == 0:
-            return options[:1] if options[0] == "--unshare-user" else ()
-        said = said or done.stderr.decode("utf-8", "replace").strip().split("\n")[0]
-    return f"bwrap does not work here ({said or 'no reason given'}); user namespaces may be switched off"
+    try:
+        why = ""
+        for options in (("--unshare-user",), ()):
+            failed = why_not([bwrap, *options, *_PROBE, "--", "/bin/sh", "-c", "exit 0"])
+            if not failed:
+                return options
+            why = why or failed
+        return f"{why}; user namespaces may be switched off"
+    except UnavailableError as error:
+        return str(error)
 
 
 def available(workspace: Path, origin: Path | None = None) -> tuple[str, tuple[str, ...]]:

@@ -7,8 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,7 @@ from tools.files.regular_files import read_regular
 from tools.process.programs import find_program, scrubbed_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
 KEPT_OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
@@ -55,65 +53,15 @@ def is_bare(names: AbstractSet[str]) -> bool:
     return "HEAD" in names and ("commondir" in names or names >= {"objects", "refs"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    origin: Path
-    """The file that contains it."""
-    key: str
-    """In lower case where git is not case-sensitive."""
-    value: str
+def named_in_settings(git_dir: Path, top: Path) -> Iterator[Path]:
+    """Yield the files and folders that the settings of a repository lead git to: more settings, hooks and programs.
 
-
-_Stamps = tuple[tuple[str, tuple[int, ...] | None], ...]
-_cache: dict[tuple[Path, Path], tuple[_Stamps, list[Path]]] = {}
-_lock = threading.Lock()
-
-
-def named_in_settings(git_dir: Path, top: Path) -> list[Path]:
-    """Return the files and folders that the settings of a repository lead git to: more settings, hooks and programs.
-
-    ``top``: its working tree. The settings include the user's. The paths need not exist. Raises TimeoutError when git
-    does not answer.
+    ``top``: its working tree. The settings include the user's, as git itself finds them: only git knows all files and
+    conditions. The paths need not exist; there are none without git. Raises TimeoutError when git does not answer.
     """
-    with _lock:
-        before = _cache.get((git_dir, top))
-    if before is not None and before[0] == _stamped(path for path, _ in before[0]):
-        return before[1]
-    settings = _settings(git_dir, top)
-    named = [path for setting in settings for path in _named(setting, git_dir, top)]
-    home = Path.home()
-    standard = (
-        git_dir / "config",
-        git_dir / "config.worktree",
-        home / ".gitconfig",
-        home / ".config/git/config",
-    )
-    includes = [
-        path for setting in settings if _INCLUDES.fullmatch(setting.key) for path in _named(setting, top, top)
-    ]
-    watched = dict.fromkeys(map(str, (*standard, *(setting.origin for setting in settings), *includes)))
-    with _lock:
-        _cache[git_dir, top] = _stamped(watched), named
-    return named
-
-
-def _stamped(paths: Iterable[str]) -> _Stamps:
-    return tuple((path, _stamp(path)) for path in paths)
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    try:
-        info = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return None
-    return info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns
-
-
-def _settings(git_dir: Path, top: Path) -> list[_Setting]:
-    """Return the settings as git itself finds them: only git knows all files and conditions. Empty without git."""
     program = find_program("git", top)
     if program is None:
-        return []
+        return
     command = [program, f"--git-dir={git_dir}", "config", "--list", "--show-origin", "-z"]
     try:
         done = subprocess.run(
@@ -123,21 +71,19 @@ def _settings(git_dir: Path, top: Path) -> list[_Setting]:
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"git did not list the settings of {git_dir} in {_CONFIG_S:.0f} s") from error
     except OSError:
-        return []
+        return
     fields = os.fsdecode(done.stdout).split("\0")
-    found: list[_Setting] = []
     for origin, entry in zip(fields[::2], fields[1::2], strict=False):
-        kind, _, place = origin.partition(":")
+        kind, _, file = origin.partition(":")
         key, _, value = entry.partition("\n")
         if kind == "file":
-            found.append(_Setting(top / place, key, value))
-    return found
+            yield from _named(top / file, key, value, git_dir, top)
 
 
-def _named(setting: _Setting, git_dir: Path, top: Path) -> Iterator[Path]:
-    key, value = setting.key, setting.value
+def _named(file: Path, key: str, value: str, git_dir: Path, top: Path) -> Iterator[Path]:
+    """``key``: in lower case where git is not case-sensitive."""
     if _INCLUDES.fullmatch(key):
-        yield _joined(setting.origin.parent, value)
+        yield _joined(file.parent, value)
     elif key in _FOLDERS_AND_FILES:
         yield from dict.fromkeys(_joined(base, value) for base in (top, git_dir))
     elif _PROGRAMS.fullmatch(key) and (value.startswith("!") or not key.startswith("alias.")):

@@ -477,7 +477,7 @@ def _around(workspace: Path) -> dict[Path, Path]:
 def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: WorkspaceSurvey) -> None:
     """Keep what settings of git name. Raises TooMuchToLookAtError when they cannot be known."""
     try:
-        named = named_in_settings(git_dir, top)
+        named = list(named_in_settings(git_dir, top))
     except TimeoutError as error:
         raise TooMuchToLookAtError(str(error)) from error
     places: dict[Path, None] = {}

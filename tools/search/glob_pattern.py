@@ -29,7 +29,8 @@ class Glob:
         self.pattern = pattern
         """As it was given."""
         self._places = _parse(pattern)
-        self._tail = self._places.literal_tail()
+        # Every match ends with what is behind the last sign that may have a meaning.
+        self._tail = re.split(r"[*?\[\]{},\\/]", pattern)[-1]
         # The start of a path is the start of a segment, as after a slash.
         self._start = self._places.spread(1, "/")
         self._moves: defaultdict[int, dict[str, int]] = defaultdict(dict)
@@ -143,17 +144,6 @@ class _Places:
                 row |= self.leads[lowest.bit_length() - 1]
                 leading ^= lowest
         return row
-
-    def literal_tail(self) -> str:
-        """Return the text with which every match ends."""
-        last = max((row.bit_length() - 1 for row in self.leads.values()), default=0)
-        tail = ""
-        for place in range(self.end - 1, last - 1, -1):
-            takes = self.takes[place]
-            if not isinstance(takes, str):
-                break
-            tail = takes + tail
-        return tail
 
 
 def _takes(takes: str | re.Pattern[str] | None, char: str) -> bool:

@@ -94,7 +94,7 @@ _HOW = {
     ),
     "custom": noted("set CUSTOM_API_BASE, and CUSTOM_API_KEY if the server wants a key"),
 }
-_PROVIDERS = tuple(
+PROVIDERS = tuple(
     ModelProvider(
         id=name,
         name=shown,
@@ -125,7 +125,7 @@ _PROVIDERS = tuple(
         ("custom", "OpenAI-compatible server", "CUSTOM_API_KEY", CUSTOM_BASE, ""),
     )
 )
-PROVIDER_IDS = tuple(provider.id for provider in _PROVIDERS)
+PROVIDER_IDS = tuple(provider.id for provider in PROVIDERS)
 _SIGNED_IN = {
     "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
@@ -149,7 +149,7 @@ _URLS = {
 
 async def providers(env: Mapping[str, str], only: str | None = None) -> list[ModelProvider]:
     """Return all providers, or one, with their models, each asked at the same time. ``only``: a provider's id."""
-    wanted = [provider for provider in _PROVIDERS if only in (None, provider.id)]
+    wanted = [provider for provider in PROVIDERS if only in (None, provider.id)]
     return list(await asyncio.gather(*(_asked(provider, env) for provider in wanted)))
 
 
@@ -157,7 +157,7 @@ async def is_set_up(env: Mapping[str, str]) -> bool:
     """Return whether some provider can be used: it has a key or a sign-in, or it answers on this machine."""
     if any(name.endswith("_API_KEY") and value.strip() for name, value in env.items()):
         return True  # of any provider, also one that is not listed
-    here = [one for one in _PROVIDERS if one.id not in _LOCAL and one.id != VSCODE]
+    here = [one for one in PROVIDERS if one.id not in _LOCAL and one.id != VSCODE]
     if True in await asyncio.gather(*(_has_access(one, env) for one in here)):
         return True
     return any([one.connected for name in _LOCAL for one in await providers(env, name)])

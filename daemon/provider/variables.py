@@ -24,9 +24,9 @@ _KNOWN = frozenset(
         "OLLAMA_HOST",
     ]
 )
-_FAMILY = re.compile(r"[A-Z][A-Z0-9_]*_API_(KEY|BASE)")
+_FAMILY = r"[A-Z][A-Z0-9_]*_API_(?:KEY|BASE)"
 # Sign-in variables of the clouds, which litellm and the clouds' SDKs read from the environment of the process.
-_CLOUD = re.compile(
+_CLOUD = (
     r"AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|PROFILE|DEFAULT_PROFILE|REGION|REGION_NAME|DEFAULT_REGION|"
     r"ROLE_ARN|ROLE_SESSION_NAME|WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|BEARER_TOKEN_BEDROCK|"
     r"CONTAINER_CREDENTIALS_(?:RELATIVE|FULL)_URI|CONTAINER_AUTHORIZATION_TOKEN(?:_FILE)?|EC2_METADATA_DISABLED)|"
@@ -36,19 +36,20 @@ _CLOUD = re.compile(
 )
 
 
-_TELEMETRY = re.compile(r"OTEL_EXPORTER_OTLP_[A-Z_]{1,40}|OTEL_SERVICE_NAME|OTEL_RESOURCE_ATTRIBUTES")
+_TELEMETRY = r"OTEL_EXPORTER_OTLP_[A-Z_]{1,40}|OTEL_SERVICE_NAME|OTEL_RESOURCE_ATTRIBUTES"
+PROVIDER_VARIABLE = "|".join([*sorted(_KNOWN), _FAMILY, _CLOUD, _TELEMETRY])
+"""Pattern of all names; the VS Code extension gets it with ``make generate``."""
 
 
 def is_provider_variable(name: str) -> bool:
     """Return whether a client may hand this environment variable to the daemon for its model calls, or for telemetry,
     whose headers are secrets, too."""
-    known = name in _KNOWN or _FAMILY.fullmatch(name) is not None or is_cloud_variable(name)
-    return known or _TELEMETRY.fullmatch(name) is not None
+    return re.fullmatch(PROVIDER_VARIABLE, name) is not None
 
 
 def is_cloud_variable(name: str) -> bool:
     """Return whether it signs in to a cloud, and is looked for in the environment of the process alone."""
-    return _CLOUD.fullmatch(name) is not None
+    return re.fullmatch(_CLOUD, name) is not None
 
 
 def provider_env(environ: Mapping[str, str]) -> dict[str, str]:

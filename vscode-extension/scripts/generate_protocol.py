@@ -26,6 +26,8 @@ from generated import write_or_check  # noqa: E402
 
 from daemon.model import branches, events, goals, messages, permissions, traces  # noqa: E402
 from daemon.model.stored_model import Model  # noqa: E402
+from daemon.provider.catalogue import PROVIDERS  # noqa: E402
+from daemon.provider.variables import PROVIDER_VARIABLE  # noqa: E402
 from lsp_bridge.protocol import editor, handshake  # noqa: E402
 from lsp_bridge.protocol import sessions as protocol  # noqa: E402
 from lsp_bridge.server.requests.router import REQUESTS as DECLARED  # noqa: E402
@@ -168,11 +170,16 @@ class Generator:
     @staticmethod
     def _constants() -> str:
         codes = "".join(f"  {code.name}: {code.value},\n" for code in handshake.ErrorCode)
+        names = "".join(f'  {provider.id}: "{provider.name}",\n' for provider in PROVIDERS)
         return (
             f"export const PROTOCOL_VERSION = {handshake.PROTOCOL_VERSION};\n"
             f'export const PREAMBLE = "{handshake.PREAMBLE}";\n'
             f"/** JSON-RPC error codes; the message always says what to do. */\n"
             f"export const ErrorCode = {{\n{codes}}} as const;\n"
+            f"/** Names of the model providers, by id. */\n"
+            f"export const PROVIDER_NAMES = {{\n{names}}} as const;\n"
+            f"/** Names of environment variables that select and authenticate model providers, and of telemetry. */\n"
+            f"export const PROVIDER_VARIABLE = /^(?:{PROVIDER_VARIABLE})$/;\n"
         )
 
     @staticmethod

@@ -17,6 +17,24 @@ export const ErrorCode = {
   API_FAILED: -32019,
   INVALID_PARAMS: -32602,
 } as const;
+/** Names of the model providers, by id. */
+export const PROVIDER_NAMES = {
+  anthropic: "Anthropic",
+  openai: "OpenAI",
+  gemini: "Google Gemini",
+  openrouter: "OpenRouter",
+  mistral: "Mistral",
+  deepseek: "DeepSeek",
+  azure: "Azure OpenAI",
+  bedrock: "Amazon Bedrock",
+  vertex_ai: "Google Vertex AI",
+  vscode: "VS Code",
+  ollama: "Ollama",
+  lm_studio: "LM Studio",
+  custom: "OpenAI-compatible server",
+} as const;
+/** Names of environment variables that select and authenticate model providers, and of telemetry. */
+export const PROVIDER_VARIABLE = /^(?:ANTHROPIC_API_KEY|ANTHROPIC_AUTH_TOKEN|ANTHROPIC_BASE_URL|ANTHROPIC_PROFILE|OLLAMA_HOST|OPENAI_API_BASE|OPENAI_API_KEY|OPENAI_BASE_URL|[A-Z][A-Z0-9_]*_API_(?:KEY|BASE)|AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|PROFILE|DEFAULT_PROFILE|REGION|REGION_NAME|DEFAULT_REGION|ROLE_ARN|ROLE_SESSION_NAME|WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|BEARER_TOKEN_BEDROCK|CONTAINER_CREDENTIALS_(?:RELATIVE|FULL)_URI|CONTAINER_AUTHORIZATION_TOKEN(?:_FILE)?|EC2_METADATA_DISABLED)|GOOGLE_(?:APPLICATION_CREDENTIALS|CLOUD_PROJECT)|VERTEX(?:AI)?_(?:PROJECT|LOCATION|CREDENTIALS)|CLOUDSDK_CONFIG|GCE_METADATA_(?:HOST|IP|ROOT|TIMEOUT|DETECT_RETRIES)|NO_GCE_CHECK|AZURE_(?:API_VERSION|AD_TOKEN|TENANT_ID|CLIENT_ID|CLIENT_SECRET)|WATSONX_[A-Z]{1,20}|OTEL_EXPORTER_OTLP_[A-Z_]{1,40}|OTEL_SERVICE_NAME|OTEL_RESOURCE_ATTRIBUTES)$/;
 
 export type Action = "allow" | "ask" | "deny";
 

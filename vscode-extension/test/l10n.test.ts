@@ -86,7 +86,7 @@ const HIDDEN = new RegExp(
 const EXEMPT = new Set([
   "dom.js: #{0} is missing in index.html", "page.js: {0} – Goalwright", "picture.js: system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK SC', sans-serif", "item.ts: $({0}) Goalwright",
   "editor_state.ts: Shift+Alt+Y", "editor_state.ts: Shift+Alt+N", "tool.tsx: waiting for approval", "tools.ts: waiting for approval",
-  "completion.ts: @goal", "completion.ts: @session", "format.ts: Anthropic", "format.ts: Google Gemini", "format.ts: Ollama", "format.ts: VS Code", "format.ts: Mistral", "format.ts: Azure OpenAI", "format.ts: Amazon Bedrock", "format.ts: Google Vertex AI", "agents.ts: execute", "agents.ts: init", "message.tsx: Goalwright", "plan.ts: <planning>\n", "install.ts: Scripts",
+  "completion.ts: @goal", "completion.ts: @session", "agents.ts: execute", "agents.ts: init", "message.tsx: Goalwright", "plan.ts: <planning>\n", "install.ts: Scripts",
   // For the model.
   "language_model_wire.ts: [An image was left out: this model takes no images.]",
   // Scripts and arguments of programs.

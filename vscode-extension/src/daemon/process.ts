@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { PROVIDER_VARIABLE } from "../protocol.gen";
 import { t } from "../l10n";
 
 export interface Finished {
@@ -76,40 +77,10 @@ export function run(command: string, args: readonly string[], options: RunOption
  */
 export function cleanEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const foreign = /^(VSCODE_|ELECTRON_|NODE_OPTIONS$|PYTHONHOME$|PYTHONPATH$|PYTHONSTARTUP$)/;
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name) && !isProviderVariable(name)));
-}
-
-/** Variables of model providers, the same as in `daemon.provider.variables`. */
-const PROVIDER_VARIABLES = new Set([
-  "ANTHROPIC_AUTH_TOKEN",
-  "ANTHROPIC_PROFILE",
-  "ANTHROPIC_BASE_URL",
-  "OPENAI_BASE_URL",
-  "OPENAI_API_BASE",
-  "OLLAMA_HOST",
-]);
-
-const CLOUD_VARIABLES = new RegExp(
-  "^(?:AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|PROFILE|DEFAULT_PROFILE|REGION|REGION_NAME|DEFAULT_REGION|" +
-    "ROLE_ARN|ROLE_SESSION_NAME|WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|BEARER_TOKEN_BEDROCK|" +
-    "CONTAINER_CREDENTIALS_(?:RELATIVE|FULL)_URI|CONTAINER_AUTHORIZATION_TOKEN(?:_FILE)?|EC2_METADATA_DISABLED)|" +
-    "GOOGLE_(?:APPLICATION_CREDENTIALS|CLOUD_PROJECT)|VERTEX(?:AI)?_(?:PROJECT|LOCATION|CREDENTIALS)|CLOUDSDK_CONFIG|" +
-    "GCE_METADATA_(?:HOST|IP|ROOT|TIMEOUT|DETECT_RETRIES)|NO_GCE_CHECK|" +
-    "AZURE_(?:API_VERSION|AD_TOKEN|TENANT_ID|CLIENT_ID|CLIENT_SECRET)|WATSONX_[A-Z]{1,20})$",
-);
-
-const TELEMETRY_VARIABLES = /^(?:OTEL_EXPORTER_OTLP_[A-Z_]{1,40}|OTEL_SERVICE_NAME|OTEL_RESOURCE_ATTRIBUTES)$/;
-
-function isProviderVariable(name: string): boolean {
-  const known = PROVIDER_VARIABLES.has(name) || /^[A-Z][A-Z0-9_]*_API_(KEY|BASE)$/.test(name);
-  return known || CLOUD_VARIABLES.test(name) || TELEMETRY_VARIABLES.test(name);
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name) && !PROVIDER_VARIABLE.test(name)));
 }
 
 /** Return the variables that select and authenticate model providers. */
 export function providerEnvironment(environment: NodeJS.ProcessEnv): Record<string, string> {
-  const found: Record<string, string> = {};
-  for (const [name, value] of Object.entries(environment)) {
-    if (value && isProviderVariable(name)) found[name] = value;
-  }
-  return found;
+  return Object.fromEntries(Object.entries(environment).flatMap(([name, value]) => (value && PROVIDER_VARIABLE.test(name) ? [[name, value]] : [])));
 }

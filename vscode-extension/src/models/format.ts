@@ -2,7 +2,7 @@
 
 import { short, windowWords } from "../amounts";
 import { t } from "../l10n";
-import type { ModelProvider, OfferedModel } from "../protocol.gen";
+import { type ModelProvider, type OfferedModel, PROVIDER_NAMES } from "../protocol.gen";
 
 /** Format a model's properties: `1M window · $2 in / $10 out per 1M tokens`. */
 export function modelFacts({ window, windowAssumed, inputPrice, outputPrice }: Pick<OfferedModel, "window" | "windowAssumed" | "inputPrice" | "outputPrice">): string {
@@ -15,22 +15,6 @@ export function modelFacts({ window, windowAssumed, inputPrice, outputPrice }: P
 function price(dollars: number): string {
   return `$${Number(dollars.toFixed(3))}`;
 }
-
-/** Names of providers by id. */
-export const PROVIDER_NAMES = {
-  anthropic: "Anthropic",
-  openai: "OpenAI",
-  gemini: "Google Gemini",
-  openrouter: "OpenRouter",
-  mistral: "Mistral",
-  deepseek: "DeepSeek",
-  azure: "Azure OpenAI",
-  bedrock: "Amazon Bedrock",
-  vertex_ai: "Google Vertex AI",
-  vscode: "VS Code",
-  ollama: "Ollama",
-  lm_studio: "LM Studio",
-} as const;
 
 /** Formats of the providers' keys, the most specific first. */
 const SHAPES: readonly (readonly [keyof typeof PROVIDER_NAMES, RegExp])[] = [

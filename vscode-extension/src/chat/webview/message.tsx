@@ -1,6 +1,5 @@
 import { Fragment, type ComponentChildren, type JSX } from "preact";
-import { PROVIDER_NAMES } from "../../models/format";
-import type { GoalTree, Part, ReasoningPart, Role, ToolCallPart } from "../../protocol.gen";
+import { type GoalTree, type Part, PROVIDER_NAMES, type ReasoningPart, type Role, type ToolCallPart } from "../../protocol.gen";
 import { compactionWords, type CompactionLine, type Reads } from "../../session/lines";
 import { goalNumbers, goalOf } from "../../goals/tree";
 import { plannedParts } from "../../session/plan";
@@ -295,7 +294,7 @@ export function NoticeLine({ level, text, code = "", past = false, children }: {
 /** Buttons that help to fix a provider error. */
 export function Fixes({ errorKind, provider }: { errorKind: string; provider: string }): JSX.Element {
   const key = (errorKind === "auth" || errorKind === "no_key") && provider !== "vscode";
-  const known = Object.hasOwn(PROVIDER_NAMES, provider) || provider === "custom";
+  const known = Object.hasOwn(PROVIDER_NAMES, provider);
   return (
     <>
       {key && (

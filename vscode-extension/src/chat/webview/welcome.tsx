@@ -4,7 +4,7 @@ import { TextButton } from "./buttons";
 import { post } from "./host";
 import { Icon } from "./icons";
 import { NoticeLine } from "./message";
-import { PROVIDER_NAMES } from "../../models/format";
+import { PROVIDER_NAMES } from "../../protocol.gen";
 import { t } from "../../l10n";
 
 /** The empty chat: introduction, notice about the model, and recent sessions. */

@@ -4,6 +4,8 @@
 import { camelKeys } from "./keys.js";
 import { t } from "./l10n.js";
 
+/** @import { Message, MessagesQuery } from "./shapes.js" */
+
 const KEY = "goalwright.token";
 /** Channel on which tabs of this origin share the token; daemon/api/page_files.py asks for it there. */
 const CHANNEL = "goalwright";
@@ -77,6 +79,15 @@ export class Api {
     const body = await answer.json().catch(() => null);
     if (!answer.ok) throw new ApiError(answer.status, detailOf(body) ?? t("The API answered {0}.", answer.status));
     return camelKeys(body);
+  }
+
+  /**
+   * @param {MessagesQuery} wanted
+   * @returns {Promise<{ messages: Message[], hasEarlier: boolean }>} throws ApiError
+   */
+  messages({ sessionId, goalId, branchId, descendants, withoutGoal, inherited, before, limit }) {
+    const query = { internal_goal_id: goalId, branch_id: branchId, descendants, without_goal: withoutGoal, inherited, before, limit };
+    return this.get(`traces/${encodeURIComponent(sessionId)}/messages`, query);
   }
 
   /**

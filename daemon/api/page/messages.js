@@ -7,8 +7,7 @@ import { besideGoals, scopeOf } from "./scope.js";
 import { amount, duration, endWord, money, plain, statsWords, statusWord } from "./format.js";
 import { t } from "./l10n.js";
 
-/** @import { Api } from "./api.js" */
-/** @import { GoalStats, SessionView, Message, Part } from "./shapes.js" */
+/** @import { GoalStats, SessionView, Message, MessagesQuery, Part } from "./shapes.js" */
 
 const PAGE = 50;
 /** Longer texts, in characters, are cut until the user expands them. */
@@ -33,12 +32,12 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 export class MessagesPane {
   /**
    * @param {HTMLElement} host
-   * @param {Api} api
+   * @param {(wanted: MessagesQuery) => Promise<{ messages: Message[], hasEarlier: boolean }>} read a page of messages; rejects with ApiError
    * @param {() => void} closed
    */
-  constructor(host, api, closed) {
+  constructor(host, read, closed) {
     this.host = host;
-    this.api = api;
+    this.read = read;
     this.closed = closed;
     /** @type {Subject | null} */
     this.subject = null;
@@ -203,16 +202,12 @@ export class MessagesPane {
 
   /**
    * @param {Subject} subject
-   * @param {number | undefined} before
-   * @returns {Promise<{ messages: Message[], hasEarlier: boolean }>}
+   * @param {number | null} [before]
    */
-  ask(subject, before) {
-    return this.api.get(`traces/${encodeURIComponent(subject.traceId)}/messages`, {
-      internal_goal_id: subject.goalId, branch_id: subject.branchId, descendants: subject.descendants ? true : null,
-      without_goal: subject.beside ? true : null,
-      // Messages that a branch inherited are work of the session or branch that it left.
-      inherited: subject.branchId === null ? null : false, limit: PAGE, before,
-    });
+  ask({ traceId, goalId, branchId, descendants, beside }, before = null) {
+    // Messages that a branch inherited are work of the session or branch that it left.
+    const inherited = branchId === null;
+    return this.read({ sessionId: traceId, goalId, branchId, descendants, withoutGoal: beside, inherited, before, limit: PAGE });
   }
 
   /**

@@ -43,7 +43,7 @@ const list = new TraceList(
   api,
 );
 const numbers = new NumbersView(part("numbers", HTMLElement), api);
-const messages = new MessagesPane(pane, api, () => {
+const messages = new MessagesPane(pane, (wanted) => api.messages(wanted), () => {
   view?.view.settle();
   // Focus that the user has moved elsewhere in the meantime stays there.
   if (!pane.contains(document.activeElement) && document.activeElement !== document.body) return;

@@ -24,6 +24,8 @@ export interface Part {
 
 export type Message = Known<Omit<protocol.Message, "content">, "messageId" | "role" | "sequence"> & { content: Part[] };
 
+export type MessagesQuery = protocol.TraceMessagesParams;
+
 /** A branch as the session lists it. `goalTree` is present once its details were fetched or all its events were received. */
 export type Branch = Known<Omit<protocol.BranchMeta, "cumulativeStats" | "lastMessage">, "id" | "exploreStartId" | "description" | "status"> & {
   cumulativeStats?: GoalStats;

@@ -9,7 +9,7 @@ import { coloursOf, pictureOf } from "../../../../daemon/api/page/picture.js";
 import { messagesWord, money, nodeStatusWord, sessionWord, tokensWord } from "../../../../daemon/api/page/format.js";
 import type { ToGraph } from "../messages";
 import { Graph } from "./graph";
-import { HostApi, post, save, saved } from "./host";
+import { HostMessages, post, save, saved } from "./host";
 import { plural, t } from "../../l10n";
 
 /** Build the page: a bar, the graph, and the messages of an edge beside it. */
@@ -25,8 +25,8 @@ function page(root: HTMLElement): void {
     h("p", {}, t("The graph of the chat's session appears here, goal by goal.")),
     button(t("Open Chat"), t("Go to the chat"), () => post({ type: "focusChat" })),
   );
-  const hostApi = new HostApi();
-  const messages = new MessagesPane(pane, hostApi.api, () => {
+  const stored = new HostMessages();
+  const messages = new MessagesPane(pane, (wanted) => stored.read(wanted), () => {
     graph.view.settle();
     const { selected } = graph.view;
     if (selected) graph.view.select(selected, { focus: true });
@@ -126,7 +126,7 @@ function page(root: HTMLElement): void {
       messages.refresh();
       return;
     }
-    if ("request" in message) hostApi.answered(message);
+    if ("request" in message) stored.answered(message);
     else if (message.traceId !== graph.traceId) return;
     else if (message.type === "frames") graph.apply(message.frames);
     else if (message.type === "branch") graph.branch(message);

@@ -61,18 +61,12 @@ test("events as frames make of the graph what the session's own state says, wher
   for (let cut = 0; cut <= STORY.length; cut++) {
     const begun = sent(graphView(STORY.slice(0, cut).reduce(apply, fromLoad(loaded()))));
     const frames = STORY.slice(cut).flatMap((update) => ("event" in update ? (frameOf(update) ?? []) : []));
-    const { branches, ...state } = sent(frames).reduce(applyEvent, begun);
-    const { branches: wanted, ...rest } = sent(graphView(whole));
-    assert.deepEqual(state, rest, `after ${cut}`);
-    assert.deepEqual(branches["A"]?.goalTree, wanted["A"]?.goalTree, `after ${cut}`);
-    assert.deepEqual({ ...branches["A"], lastMessage: null }, wanted["A"], `after ${cut}`);
+    assert.deepEqual(sent(frames).reduce(applyEvent, begun), sent(graphView(whole)), `after ${cut}`);
   }
   assert.deepEqual([whole.trace.title, whole.trace.status, whole.trace.totalMessages], ["A title", "canceled", 1]);
 });
 
-test("texts of messages stay in the host, and what changes nothing in the graph is not told", () => {
-  const frames = STORY.flatMap((update) => ("event" in update ? [frameOf(update)] : []));
-  assert.ok(!JSON.stringify(frames).includes("long"));
+test("what changes nothing in the graph is not told", () => {
   assert.equal(frameOf(event(1, "file_changed", {} as never)), undefined);
 });
 

@@ -1,7 +1,7 @@
-/** Messages between the extension host and the graph's page, and the session's data in them, without the texts of messages. Pure. */
-import type { Branch, Branches, Frame, GoalTree, Message, SessionView } from "../../../daemon/api/page/shapes";
+/** Messages between the extension host and the graph's page, and the session's data in them. Pure. */
+import type { Branch, Frame, GoalTree, Message, SessionView } from "../../../daemon/api/page/shapes";
 import { TOLD } from "../../../daemon/api/page/session.js";
-import type { Event, Message as StoredMessage, TraceMessagesParams } from "../protocol.gen";
+import type { Event, TraceMessagesParams } from "../protocol.gen";
 import type { Update } from "../session/state";
 
 export type ToGraph =
@@ -34,28 +34,10 @@ export interface SavedGraph {
 }
 
 export function graphView({ trace, goalTree, branches, subagents, awaits, lastEventId }: SessionView): SessionView {
-  return { trace, goalTree, branches: withoutTexts(branches), subagents, awaits, lastEventId };
+  return { trace, goalTree, branches, subagents, awaits, lastEventId };
 }
 
-export function withoutTexts(branches: Branches): Record<string, Branch> {
-  return Object.fromEntries(Object.entries(branches).map(([id, branch]) => [id, { ...branch, lastMessage: null }]));
-}
-
-/** Return an event with the state that it changed; undefined if it does not affect the graph. */
+/** Return an event with the totals that it changed; undefined if it does not affect the graph. */
 export function frameOf({ event, view }: Extract<Update, { event: Event }>): Frame | undefined {
-  const { eventId, traceId } = event;
-  if (!TOLD.has(event.event)) return view ? { event: event.event, eventId, traceId, view } : undefined;
-  switch (event.event) {
-    case "message_added":
-    case "branch_message_added":
-      return { ...event, view, message: slim(event.message) };
-    case "branch_completed":
-      return { ...event, view, lastMessage: null };
-    default:
-      return { ...event, view };
-  }
-}
-
-function slim({ messageId, role, sequence, goalId, branchId }: StoredMessage): object {
-  return { messageId, role, sequence, goalId, branchId };
+  return view || TOLD.has(event.event) ? { ...event, view } : undefined;
 }

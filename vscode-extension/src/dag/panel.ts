@@ -5,7 +5,7 @@ import { asProblem } from "../daemon/problems";
 import { childSession } from "../explore/view";
 import type { TraceMessagesParams } from "../protocol.gen";
 import type { Update } from "../session/state";
-import { frameOf, type FromGraph, graphView, type ToGraph, withoutTexts } from "./messages";
+import { frameOf, type FromGraph, graphView, type ToGraph } from "./messages";
 import type { Frame } from "../../../daemon/api/page/shapes";
 import { t } from "../l10n";
 
@@ -114,7 +114,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
       const loaded = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(traceId, branchId), messages: 0 });
       // Waiting frames are older than this answer, so send them first.
       this.flush();
-      this.post({ type: "branch", ...about, goalTree: loaded.goalTree, branches: withoutTexts(loaded.branches) });
+      this.post({ type: "branch", ...about, goalTree: loaded.goalTree, branches: loaded.branches });
     } catch (error) {
       const text = asProblem(error).message;
       void vscode.window.setStatusBarMessage(`Goalwright: ${text}`, 6_000);

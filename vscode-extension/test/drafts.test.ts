@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ALL, choose } from "../src/diff/choice";
+import { ALL, choose, decide } from "../src/diff/choice";
 import { Drafts } from "../src/diff/drafts";
 import { file, request } from "./fakes/protocol";
 
@@ -16,14 +16,12 @@ class Memory {
 test("choices and texts are there again in the next window", () => {
   const memory = new Memory();
   const first = new Drafts(memory);
-  const choice = choose(ALL, file("a.py"), undefined, false);
+  const choice = decide(choose(ALL, file("a.py"), undefined, false), "a.py", 0);
   first.setChoice(request("r1"), choice);
   first.setText(request("r1"), "b.py", "mine");
   const next = new Drafts(memory);
   assert.deepEqual(next.choice("r1"), choice);
   assert.deepEqual(next.texts("r1"), { "b.py": "mine" });
-  first.decide(request("r1"), "a.py");
-  assert.deepEqual([...new Drafts(memory).decided("r1")], ["a.py"]);
   assert.deepEqual(next.of("s1"), ["r1"]);
   assert.deepEqual(next.of("s2"), []);
 });
@@ -61,10 +59,9 @@ test("a text too long for the workspace's memory is kept in this window only", (
 test("what was done to a request goes to the next one for the same proposal, and to no other", () => {
   const drafts = new Drafts(new Memory());
   const call = { toolCallId: "c1" };
-  const choice = choose(ALL, file("a.py"), undefined, false);
+  const choice = decide(choose(ALL, file("a.py"), undefined, false), "a.py", 0);
   drafts.setChoice(request("r1", call), choice);
   drafts.setText(request("r1", call), "a.py", "mine");
-  drafts.decide(request("r1", call), "a.py");
   // The file has changed meanwhile: the numbers of hunks mean something else.
   assert.equal(drafts.adopt(request("r2", { ...call, files: [file("a.py", { diff: "another" })] }), new Set(["r2"])), false);
   assert.equal(drafts.choice("r2"), ALL);
@@ -74,6 +71,5 @@ test("what was done to a request goes to the next one for the same proposal, and
   assert.equal(drafts.adopt(request("r4", call), new Set(["r4"])), true, "whoever shows the choice is to be told");
   assert.deepEqual(drafts.choice("r4"), choice);
   assert.deepEqual(drafts.texts("r4"), { "a.py": "mine" });
-  assert.deepEqual([...drafts.decided("r4")], ["a.py"]);
   assert.deepEqual(drafts.of("s1"), ["r4"]);
 });

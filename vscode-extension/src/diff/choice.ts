@@ -11,8 +11,8 @@ export interface FileChoice {
   out: boolean;
   /** The file's diff with the edited text; missing when the daemon could not compute it. */
   own?: FileDiff | undefined;
-  /** True when the user decided this file separately while others of the request are open. */
-  decided?: boolean;
+  /** Numbers of the hunks that the user decided separately, while others of the request are open. */
+  decided?: readonly number[];
 }
 
 export interface Choice {
@@ -100,6 +100,36 @@ export function choose(choice: Choice, file: FileDiff, hunk: number | undefined,
   const others = before.left.filter((one) => !numbers.includes(one));
   const left = accepted ? others : [...others, ...numbers].sort((a, b) => a - b);
   return withFile(choice, file.path, { ...before, left });
+}
+
+/** Record that the user decided a hunk separately; `choose` has recorded how. */
+export function decide(choice: Choice, path: string, hunk: number): Choice {
+  const before = fileChoice(choice, path);
+  return withFile(choice, path, { ...before, decided: [...new Set([...(before.decided ?? []), hunk])] });
+}
+
+/**
+ * Return whether a hunk is accepted; undefined when it is undecided. Hunks left out on the card count as rejected, all
+ * others as undecided.
+ */
+export function decision(choice: Choice, path: string, hunk: number): boolean | undefined {
+  const { left, out, decided } = fileChoice(choice, path);
+  if (out || left.includes(hunk)) return false;
+  return decided?.includes(hunk) ? true : undefined;
+}
+
+/** Return the undecided hunks of these files. */
+export function undecided(files: readonly FileDiff[], choice: Choice): { path: string; hunk: number }[] {
+  return files.flatMap((file) =>
+    [...Array(units(file)).keys()]
+      .filter((hunk) => decision(choice, file.path, hunk) === undefined)
+      .map((hunk) => ({ path: file.path, hunk })),
+  );
+}
+
+/** Return true if the user decides parts of the request separately, and has decided all of this file. */
+export function isDecided(file: FileDiff, choice: Choice): boolean {
+  return Object.values(choice.files).some(({ decided }) => decided !== undefined) && undecided([file], choice).length === 0;
 }
 
 /** Record the user's edits. Starting to edit a file that was left out includes it again. */

@@ -12,8 +12,6 @@ export interface Draft {
   choice: Choice;
   /** The user's edited texts by path. */
   texts: Readonly<Record<string, string>>;
-  /** Files and hunks that were decided separately. Drafts of older versions have none. */
-  decided?: readonly string[];
 }
 
 const KEY = "goalwright.drafts";
@@ -47,14 +45,6 @@ export class Drafts {
     return Object.fromEntries([...this.drafts].map(([requestId, { choice }]) => [requestId, choice]));
   }
 
-  decided(requestId: string): ReadonlySet<string> {
-    return new Set(this.drafts.get(requestId)?.decided);
-  }
-
-  decide(request: PermissionRequest, part: string): void {
-    this.set(request, { decided: [...new Set([...this.decided(request.requestId), part])] });
-  }
-
   setChoice(request: PermissionRequest, choice: Choice): void {
     this.set(request, { choice });
   }
@@ -75,7 +65,7 @@ export class Drafts {
     const proposal = proposalOf(request);
     const earlier = this.of(request.traceId).find((id) => !pending.has(id) && this.drafts.get(id)?.proposal === proposal);
     if (earlier === undefined) return false;
-    this.set(request, { choice: { ...this.choice(earlier), error: "" }, texts: this.texts(earlier), decided: [...this.decided(earlier)] });
+    this.set(request, { choice: { ...this.choice(earlier), error: "" }, texts: this.texts(earlier) });
     this.drop(earlier);
     return true;
   }
@@ -84,7 +74,7 @@ export class Drafts {
     if (this.drafts.delete(requestId)) this.save();
   }
 
-  private set(request: PermissionRequest, change: Partial<Pick<Draft, "choice" | "texts" | "decided">>): void {
+  private set(request: PermissionRequest, change: Partial<Pick<Draft, "choice" | "texts">>): void {
     const { requestId, traceId } = request;
     const before = this.drafts.get(requestId) ?? { choice: ALL, texts: {} };
     // Move the draft to the end, so that the oldest ones are dropped first.

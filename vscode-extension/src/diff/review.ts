@@ -4,9 +4,8 @@ import { asProblem } from "../daemon/problems";
 import type { Answer } from "../permission/answers";
 import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { part, undecided, type Decided } from "../editor/lenses";
 import { askerName } from "../explore/format";
-import { ALL, answers, choose, edit, fileChoice, hunksOf, isEmpty, selected, together, units, type Choice } from "./choice";
+import { answers, choose, decide, edit, fileChoice, hunksOf, isEmpty, selected, together, undecided, units, type Choice } from "./choice";
 import { Drafts } from "./drafts";
 import { Proposals } from "./proposals";
 import { address, AFTER, BEFORE, proposedBy, title, type Proposed } from "./uris";
@@ -77,17 +76,7 @@ export class Review implements vscode.Disposable {
 
   /** The user's choices by request. */
   get choices(): Record<string, Choice> {
-    const choices = this.drafts.choices();
-    for (const request of this.sessions.state?.pending ?? NOTHING) {
-      const { requestId } = request;
-      const made = this.drafts.decided(requestId);
-      const choice = choices[requestId] ?? ALL;
-      if (made.size === 0) continue;
-      const decided = request.files.filter((file) => undecided([file], choice, made).length === 0);
-      const files = decided.map(({ path }) => [path, { ...fileChoice(choice, path), decided: true }] as const);
-      choices[requestId] = { ...choice, files: { ...choice.files, ...Object.fromEntries(files) } };
-    }
-    return choices;
+    return this.drafts.choices();
   }
 
   /** Return the requests that are reviewed as one change: all edits of one session in one step. */
@@ -157,14 +146,14 @@ export class Review implements vscode.Disposable {
 
   /** Return the file of a pending proposal that had the caret last. */
   file(): Proposed | undefined {
-    return this.caret && this.waits(this.caret.requestId) ? this.caret : undefined;
+    return this.caret && this.pending(this.caret.requestId) ? this.caret : undefined;
   }
 
   /** Accept or reject everything that is reviewed together with a request. Throws the daemon's error if it rejects the answer. */
   async answerAll(request: PermissionRequest, accepted: boolean): Promise<void> {
     for (const one of this.together(request)) {
       // Rejecting one request rejects the others, too.
-      if (this.waits(one.requestId)) await this.answer(one, { reply: accepted && !isEmpty(one.files, this.drafts.choice(one.requestId)) ? "once" : "reject" });
+      if (this.pending(one.requestId)) await this.answer(one, { reply: accepted && !isEmpty(one.files, this.drafts.choice(one.requestId)) ? "once" : "reject" });
     }
   }
 
@@ -200,21 +189,10 @@ export class Review implements vscode.Disposable {
     });
   }
 
-  /** Return true if a request of the current session is still pending. */
-  waits(requestId: string): boolean {
-    return this.pending(requestId) !== undefined;
-  }
-
   /** Open the diffs of a request by its id. */
   async show(requestId: string, path?: string): Promise<void> {
     const request = this.pending(requestId);
     if (request) await this.open(request, path);
-  }
-
-  /** Return the state of a request for code lenses; undefined when it is not in the current session. */
-  decided(requestId: string): { files: readonly FileDiff[]; choice: Choice; decided: Decided } | undefined {
-    const request = this.pending(requestId);
-    return request && { files: request.files, choice: this.drafts.choice(requestId), decided: this.drafts.decided(requestId) };
   }
 
   /**
@@ -226,17 +204,15 @@ export class Review implements vscode.Disposable {
     const request = this.pending(requestId);
     if (!request) return;
     const files = request.files.filter((file) => path === undefined || file.path === path);
-    const parts =
-      path !== undefined && hunk !== undefined ? [{ path, hunk }] : undecided(files, this.drafts.choice(requestId), this.drafts.decided(requestId));
+    const parts = path !== undefined && hunk !== undefined ? [{ path, hunk }] : undecided(files, this.drafts.choice(requestId));
     for (const one of parts) {
       // A text that the user edited is one unit.
       const edited = fileChoice(this.drafts.choice(requestId), one.path).edited !== "no";
       await this.choose(requestId, one.path, edited ? undefined : one.hunk, accepted);
-      if (this.waits(requestId)) this.drafts.decide(request, part(one.path, one.hunk));
+      if (this.pending(requestId)) this.setChoice(request, decide(this.drafts.choice(requestId), one.path, one.hunk));
     }
-    this.chosen.fire();
     const choice = this.drafts.choice(requestId);
-    if (!this.waits(requestId) || undecided(request.files, choice, this.drafts.decided(requestId)).length > 0) return;
+    if (!this.pending(requestId) || undecided(request.files, choice).length > 0) return;
     await this.answer(request, { reply: isEmpty(request.files, choice) ? "reject" : "once" });
   }
 
@@ -399,7 +375,7 @@ export class Review implements vscode.Disposable {
   /** Set the context key for title bar buttons that fit a review of several files. */
   private noteFront(): void {
     const front = vscode.window.tabGroups.activeTabGroup.activeTab;
-    const several = front !== undefined && isMulti(front) && sides(front).some(({ requestId }) => this.waits(requestId));
+    const several = front !== undefined && isMulti(front) && sides(front).some(({ requestId }) => this.pending(requestId));
     void vscode.commands.executeCommand("setContext", "goalwright.reviewing", several);
   }
 
@@ -421,7 +397,7 @@ export class Review implements vscode.Disposable {
     if (!again) this.drafts.drop(requestId);
     this.chosen.fire();
     // The rest of a review of several files opens again.
-    const rest = this.tabs(requestId).filter(isMulti).flatMap(sides).find((other) => this.waits(other.requestId));
+    const rest = this.tabs(requestId).filter(isMulti).flatMap(sides).find((other) => this.pending(other.requestId));
     await this.close(() => this.tabs(requestId));
     this.proposals.release(requestId);
     if (rest) this.openSoon(rest.requestId);

@@ -2,6 +2,7 @@ import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { Parts } from "../commands";
 import { toLsp } from "../diagnostics/editor";
+import { ALL } from "../diff/choice";
 import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES, type Target } from "./lenses";
 import { t } from "../l10n";
 
@@ -34,7 +35,7 @@ export class EditorFeatures implements vscode.Disposable {
         if (PROMPTS.has(command)) return await this.hand((await next(command, args)) as Handed | null);
         const target = DECISIONS.has(command) ? targetOf(args) : undefined;
         // The daemon itself handles requests of other sessions.
-        if (!target || !this.parts.review.waits(target.requestId)) return (await next(command, args)) as unknown;
+        if (!target || !this.parts.review.pending(target.requestId)) return (await next(command, args)) as unknown;
         return await this.decide(command, target);
       } catch (error) {
         await this.parts.tell(error);
@@ -78,9 +79,10 @@ export class EditorFeatures implements vscode.Disposable {
 
   private title({ command, title, arguments: args }: vscode.Command): string | undefined {
     const target = targetOf(args ?? []);
-    const about = target && this.parts.review.decided(target.requestId);
-    if (!target || !about) return title;
-    return lensTitle(command, title, target, about.files, about.choice, about.decided);
+    const { review } = this.parts;
+    const request = target && review.pending(target.requestId);
+    if (!target || !request) return title;
+    return lensTitle(command, title, target, request.files, review.choices[target.requestId] ?? ALL);
   }
 
   /** Add an action for all problems of the file: the daemon's own action knows only those at the caret. */

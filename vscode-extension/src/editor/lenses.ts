@@ -1,6 +1,6 @@
 /** Update the daemon's code lenses with the user's decisions. Pure: independent of VS Code. */
 import type { FileDiff } from "../protocol.gen";
-import { fileChoice, units, type Choice } from "../diff/choice";
+import { decision, undecided, units, type Choice } from "../diff/choice";
 import { plural, t } from "../l10n";
 
 export const ACCEPT_HUNK = "goalwright.acceptHunk";
@@ -16,32 +16,6 @@ export interface Target {
   hunk?: number;
 }
 
-/** The decided parts of a request, as `part` names them. */
-export type Decided = ReadonlySet<string>;
-
-export function part(path: string, hunk: number): string {
-  return `${hunk} ${path}`;
-}
-
-/**
- * Return whether a part is accepted; undefined when it is undecided. Hunks left out on the card count as rejected, all
- * others as undecided.
- */
-export function decision(choice: Choice, decided: Decided, path: string, hunk: number): boolean | undefined {
-  const { left, out } = fileChoice(choice, path);
-  if (out || left.includes(hunk)) return false;
-  return decided.has(part(path, hunk)) ? true : undefined;
-}
-
-/** Return the undecided parts of these files. */
-export function undecided(files: readonly FileDiff[], choice: Choice, decided: Decided): { path: string; hunk: number }[] {
-  return files.flatMap((file) =>
-    [...Array(units(file)).keys()]
-      .filter((hunk) => decision(choice, decided, file.path, hunk) === undefined)
-      .map((hunk) => ({ path: file.path, hunk })),
-  );
-}
-
 function hunkTitle(command: string, title: string, accepted: boolean | undefined): string | undefined {
   if (accepted === undefined) return title;
   if (accepted) return command === REJECT_HUNK ? t("Accepted (reject instead)") : undefined;
@@ -49,12 +23,12 @@ function hunkTitle(command: string, title: string, accepted: boolean | undefined
 }
 
 /** Return the lens title after the decisions, or undefined to hide the lens. */
-export function lensTitle(command: string, title: string, target: Target, files: readonly FileDiff[], choice: Choice, decided: Decided): string | undefined {
+export function lensTitle(command: string, title: string, target: Target, files: readonly FileDiff[], choice: Choice): string | undefined {
   const { path, hunk } = target;
-  if (path !== undefined && hunk !== undefined) return hunkTitle(command, title, decision(choice, decided, path, hunk));
+  if (path !== undefined && hunk !== undefined) return hunkTitle(command, title, decision(choice, path, hunk));
   if (command !== ACCEPT_CHANGES && command !== REJECT_CHANGES) return title;
   const about = path === undefined ? files : files.filter((file) => file.path === path);
-  const left = undecided(about, choice, decided).length;
+  const left = undecided(about, choice).length;
   if (left === about.reduce((sum, file) => sum + units(file), 0)) return title;
   if (left === 0) return undefined;
   return command === ACCEPT_CHANGES

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useContext } from "preact/hooks";
-import { fileChoice, fileLabel, units, type Choice } from "../../diff/choice";
+import { fileChoice, fileLabel, isDecided, units, type Choice } from "../../diff/choice";
 import type { FileDiff, PermissionRequest } from "../../protocol.gen";
 import { Box, IconButton, TextButton } from "./buttons";
 import { Away, useReason } from "./request_card";
@@ -26,7 +26,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
   const { requestId } = request;
   const small = request.files.length <= 3 && file.diff.length <= SMALL_DIFF;
   const [open, toggle] = useOpen(`proposed-${requestId}-${file.path}`, small || request.files.length === 1);
-  const { left, edited, out, own: made, decided } = fileChoice(choice, file.path);
+  const { left, edited, out, own: made } = fileChoice(choice, file.path);
   const count = units(file);
   const own = edited !== "no";
   const none = own ? out : left.length === count;
@@ -61,7 +61,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
         </button>
         {what && <span class="dim count">{what}</span>}
         {several && <span class="dim count">{t("{0} of {1}", request.files.indexOf(file) + 1, request.files.length)}</span>}
-        {several && (decided ? <span class="dim">{none ? t("rejected") : t("accepted")}</span> : <FileButtons label={label} decide={decide} />)}
+        {several && (isDecided(file, choice) ? <span class="dim">{none ? t("rejected") : t("accepted")}</span> : <FileButtons label={label} decide={decide} />)}
       </div>
       {own && (
         <p class="own">

@@ -15,9 +15,9 @@ test("the path ends with the file's name, for the language", () => {
 });
 
 test("other addresses are about nothing", () => {
-  assert.equal(proposedBy({ scheme: "file", path: "/a", query: '{"request":"r","path":"a"}' }), undefined);
+  assert.equal(proposedBy({ scheme: "file", path: "/a", query: '{"requestId":"r","path":"a"}' }), undefined);
   assert.equal(proposedBy({ scheme: AFTER, path: "/a", query: "nonsense" }), undefined);
-  assert.equal(proposedBy({ scheme: AFTER, path: "/a", query: '{"request":1}' }), undefined);
+  assert.equal(proposedBy({ scheme: AFTER, path: "/a", query: '{"requestId":1}' }), undefined);
 });
 
 test("titles say what is proposed", () => {

@@ -25,19 +25,23 @@ export function addressOf(scheme: string, path: string, about: object): Address 
   return { scheme, path: slashed.startsWith("/") ? slashed : `/${slashed}`, query: JSON.stringify(about) };
 }
 
-export function address(scheme: typeof BEFORE | typeof AFTER, { requestId, path }: Proposed): Address {
-  return addressOf(scheme, path, { request: requestId, path });
-}
-
-/** Parse a URI, or return undefined when this module did not make it. */
-export function proposedBy(uri: Address): Proposed | undefined {
-  if (uri.scheme !== BEFORE && uri.scheme !== AFTER) return undefined;
+/** Return the values that `addressOf` put into a URI; undefined for a URI of another scheme, or without one of `names`. */
+export function aboutOf<N extends string>({ scheme, query }: Omit<Address, "path">, schemes: readonly string[], names: readonly N[]): Record<N, string> | undefined {
+  if (!schemes.includes(scheme)) return undefined;
   try {
-    const { request, path } = JSON.parse(uri.query) as { request?: unknown; path?: unknown };
-    return typeof request === "string" && typeof path === "string" ? { requestId: request, path } : undefined;
+    const about = JSON.parse(query) as Record<string, unknown>;
+    return names.every((name) => typeof about[name] === "string") ? (about as Record<N, string>) : undefined;
   } catch {
     return undefined;
   }
+}
+
+export function address(scheme: typeof BEFORE | typeof AFTER, { requestId, path }: Proposed): Address {
+  return addressOf(scheme, path, { requestId, path });
+}
+
+export function proposedBy(uri: Address): Proposed | undefined {
+  return aboutOf(uri, [BEFORE, AFTER], ["requestId", "path"]);
 }
 
 /** Return the tab's title: the file's name, its origin, and the branch or sub-agent that asks. */

@@ -3,7 +3,7 @@ import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
 import type { BranchMeta, FileDiff, SessionUpdate } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { BranchContents } from "./contents";
+import { branchContents, showContents } from "./contents";
 import type { Records } from "./record";
 import { childSession, type Explored, type Glimpse, NOTHING_EXPLORED, type Outcome, outcomeKey } from "./view";
 import { branchLabel, brief, lastLine } from "./format";
@@ -14,7 +14,6 @@ import { t } from "../l10n";
 /** The user's actions on branches: view, apply, leave the choice to the model, remove. The daemon carries them out; `shown` changes. */
 export class Explorations extends Observable {
   shown: Explored = NOTHING_EXPLORED;
-  private readonly contents: BranchContents;
 
   constructor(
     private readonly daemon: Daemon,
@@ -22,11 +21,10 @@ export class Explorations extends Observable {
     private readonly records: Records,
   ) {
     super();
-    this.contents = new BranchContents(daemon);
     const glimpses = new Glimpses(daemon, (live) => this.show({ live }));
     const follow = (): void => glimpses.follow([sessions.state, records.state]);
     this.disposables.push(
-      this.contents,
+      branchContents(daemon),
       daemon.onUpdate((update) => glimpses.receive(update)),
       sessions.onDidChange(follow),
       records.onDidChange(follow),
@@ -50,7 +48,7 @@ export class Explorations extends Observable {
     const files = await this.files(sessionId, branchId);
     const branch = this.branch(sessionId, branchId);
     const title = branch ? t("Branch {0}", branchLabel({ id: branchId, description: brief(branch.description) })) : t("Branch {0}", branchId);
-    await this.contents.show(sessionId, branchId, title, path === undefined ? files : files.filter((file) => file.path === path));
+    await showContents(sessionId, branchId, title, path === undefined ? files : files.filter((file) => file.path === path));
   }
 
   /** Apply a branch, or files of branches; writing needs approval as usual. Never throws. */

@@ -9,8 +9,6 @@ test("a prompt made by a code action is one line for the eye", () => {
   assert.equal(handedLine(one), "Fix: Colon expected — rates.json:4");
   assert.equal(handedLine(`Explain these 3 problems in @a.b.py:4-9. Change nothing.\n\n> error: x\n\n${FILE}`), "Explain: 3 problems — a.b.py:4-9");
   assert.equal(handedLine(`Explain the code in @a.py:2. Change nothing.\n\n${FILE}`), "Explain: a.py:2");
-  // As earlier versions wrote it, which stored sessions still have.
-  assert.equal(handedLine(`Explain what stands in @a.py:2. Change nothing.\n\n${FILE}`), "Explain: a.py:2");
   assert.equal(handedLine(`Why?\n\nThis is about @a.py.\n\n${FILE}`), "Why? — a.py");
   const hidden = "The file's text is not quoted here: it lies outside of the workspace.";
   assert.equal(handedLine(`Explain the code in @/etc/x. Change nothing.\n\n${hidden}`), "Explain: /etc/x");

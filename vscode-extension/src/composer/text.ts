@@ -160,7 +160,7 @@ export function limited(name: string, text: string, most: number, end: "first" |
 }
 
 const PROBLEMS = /^(Fix|Explain) (?:this problem|these (\d+) problems) in @([^\n]+?)\.(?: Change nothing\.)?\n\n> /;
-const PLACE = /^Explain (?:the code|what stands) in @([^\n]+)\. Change nothing\.\n\nThe file/;
+const PLACE = /^Explain the code in @([^\n]+)\. Change nothing\.\n\nThe file/;
 const QUESTION = /^(\S[^]*?)\n\nThis is about @([^\n]+)\.\n\nThe file/;
 /** The common end of such prompts (see `lsp_bridge/server/editor/prompts.py`). */
 const TAIL = /\n\nThe file(?: as it is in the editor|'s text is not quoted here)[^]*$/;

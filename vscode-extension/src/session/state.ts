@@ -12,7 +12,6 @@ import type {
   Message,
   Meter,
   Part,
-  PermissionReplied,
   PermissionRequest,
   QueuedPrompt,
   SessionInfo,
@@ -30,7 +29,7 @@ import type { SessionView } from "../../../daemon/api/page/shapes";
 import { goalLine } from "../goals/model";
 import { restoredLine } from "../history/format";
 import { forgottenLine, rememberedLine } from "../permission/format";
-import { isBudget, merged } from "../meter/model";
+import { merged } from "../meter/model";
 import { t } from "../l10n";
 
 export type Level = "info" | "warning" | "error";
@@ -90,8 +89,6 @@ export interface SessionState extends SessionView {
   subagents: Readonly<Record<string, SubagentMeta>>;
   /** True while a turn is under way. */
   turning: boolean;
-  /** The reason why the session is read-only; empty when it takes prompts. */
-  sealed: string;
   /** Kind of the provider error that ended the last turn; empty without one. */
   errorKind: string;
   /** Context size and cost of the session; null when the daemon sent none. */
@@ -129,7 +126,6 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     subagents: loaded.subagents,
     awaits: loaded.awaitsChoice,
     turning: loaded.session.status !== "idle" && (loaded.pending.length === 0 || loaded.pending.some((request) => !isOwnChoice(request))),
-    sealed: loaded.sealed ?? "",
     errorKind: loaded.session.status === "idle" ? errorOf(loaded.notices) : "",
     meter: loaded.meter,
     lastEventId: loaded.lastEventId,
@@ -242,7 +238,13 @@ export function apply(state: SessionState, update: Update): SessionState {
 function applyEvent(state: SessionState, event: Event, view: ViewUpdate | null | undefined): SessionState {
   // Updates sent before a load may repeat its content.
   if (event.eventId !== 0 && event.eventId <= state.lastEventId) return state;
-  const next = { ...applyToView(state, { ...event, view }) };
+  const next = changed(applyToView(state, { ...event, view }), event);
+  const notice = noticeOf(event, next.items, state.goalTree, next.goalTree);
+  return notice ? { ...next, items: [...next.items, notice] } : next;
+}
+
+/** Return the session after an event. `next` already has its effects on the plan, the branches and the totals. */
+function changed(next: SessionState, event: Event): SessionState {
   switch (event.event) {
     case "session_created":
       return { ...next, session: { ...next.session, trace: event.trace } };
@@ -260,8 +262,7 @@ function applyEvent(state: SessionState, event: Event, view: ViewUpdate | null |
       return withStatus({ ...next, turning: true, retry: null, errorKind: "" }, "running");
     case "turn_ended": {
       const done = withTrace(next, { lastStopReason: event.stopReason });
-      const ended = withStatus({ ...done, turning: false, streaming: null, retry: null, errorKind: event.errorKind }, next.pending.length > 0 ? "waiting" : "idle");
-      return withNotice(ended, noticeOf(event, next.items, state.goalTree, next.goalTree));
+      return withStatus({ ...done, turning: false, streaming: null, retry: null, errorKind: event.errorKind }, next.pending.length > 0 ? "waiting" : "idle");
     }
     case "queue_changed":
       return { ...next, queue: event.queue };
@@ -270,21 +271,17 @@ function applyEvent(state: SessionState, event: Event, view: ViewUpdate | null |
     case "permission_asked":
       return withStatus(asked(next, event.request), "waiting");
     case "permission_replied":
-      return withRemembered(replied(next, event.requestId, event.reply === "reject"), event, state.pending);
+      return replied(next, event.requestId, event.reply === "reject");
     case "model_retry":
       return { ...next, retry: { attempt: event.attempt, attempts: event.attempts, delayS: event.delayS, reason: event.reason } };
     case "notice":
-      // The exploration's card shows the question.
       if (event.code === AWAITED) return withStatus(next, "waiting");
-      if (event.code === MADE) {
-        return withNotice(withStatus(next, "running"), noticeOf(event, next.items, state.goalTree, next.goalTree));
-      }
-      if (event.code === "compaction_begins") next.compacting = !next.turning;
-      if (event.code === "compaction_done" || event.code === "compaction") next.compacting = false;
-      if (isJobEnd(event.code)) next.jobs = { ...next.jobs, [event.about]: event.exitCode };
-      return withNotice(next, noticeOf(event, next.items, state.goalTree, next.goalTree));
+      if (event.code === MADE) return withStatus(next, "running");
+      if (event.code === "compaction_begins") return { ...next, compacting: !next.turning };
+      if (event.code === "compaction_done" || event.code === "compaction") return { ...next, compacting: false };
+      return isJobEnd(event.code) ? { ...next, jobs: { ...next.jobs, [event.about]: event.exitCode } } : next;
     default:
-      return withNotice(next, noticeOf(event, next.items, state.goalTree, next.goalTree));
+      return next;
   }
 }
 
@@ -300,7 +297,7 @@ function noticeOf(event: Event, items: readonly Item[], before: GoalTree, after:
       // The exploration's card shows the question.
       return event.code === AWAITED ? undefined : line(event.level, event.text, event.code);
     case "permission_replied":
-      return event.remembered ? line("info", rememberedLine(event.remembered, event.scope), "granted") : undefined;
+      return event.reply === "always" && event.remembered?.length ? line("info", rememberedLine(event.remembered, event.scope), "granted") : undefined;
     case "permission_forgotten":
       return line("info", forgottenLine(event.grants), "granted");
     case "files_restored":
@@ -389,14 +386,6 @@ function replied(state: SessionState, requestId: string, rejected: boolean): Ses
   return rejected ? withProgress(next, request.toolCallId, { denied: true }) : next;
 }
 
-/** Add a line for a new grant. */
-function withRemembered(state: SessionState, { eventId, requestId, reply, remembered, scope }: PermissionReplied, before: readonly PermissionRequest[]): SessionState {
-  const request = before.find((one) => one.requestId === requestId);
-  const grants = remembered ?? request?.suggestions ?? [];
-  if (reply !== "always" || grants.length === 0 || (request && isBudget(request))) return state;
-  return withNotice(state, { kind: "notice", key: `notice-${eventId}`, level: "info", text: rememberedLine(grants, scope), code: "granted" });
-}
-
 /** Return true for requests that the user's own action causes outside a turn: a chosen branch, or a file to attach. */
 function isOwnChoice({ toolCallId }: PermissionRequest): boolean {
   return toolCallId.startsWith("select_") || toolCallId.startsWith("attach_");
@@ -426,10 +415,6 @@ function withTrace(state: SessionState, updates: Record<string, unknown>): Sessi
 /** Show new budgets at once; the next meter update contains them, too. */
 function withBudget(state: SessionState, budget: Budget | null | undefined): SessionState {
   return budget && state.meter ? { ...state, meter: { ...state.meter, budget } } : state;
-}
-
-function withNotice(state: SessionState, notice: Notice | undefined): SessionState {
-  return notice ? { ...state, items: [...state.items, notice] } : state;
 }
 
 function lastFinish(items: readonly Item[]): string | undefined {

@@ -250,13 +250,13 @@ function number(value: unknown): number | undefined {
 /** Explain why a call was rejected, and by whom. */
 function rejectionWords({ metadata, content }: ToolResultPart): string {
   const { by, feedback, mode, hook } = metadata;
-  if (metadata["after_rejection"] === true || /^Permission denied: not run (?:after|because)/.test(content)) return t("Not run: you rejected the call before it.");
+  if (metadata["after_rejection"] === true) return t("Not run: you rejected the call before it.");
   if (by === "timeout") return t("Nobody answered in time, so this was rejected.");
   if (typeof hook === "object" && hook !== null) return content.replace(/^Permission denied\.\s*/, "");
   if (typeof mode === "string" && mode === "plan") return t("Not allowed in the mode {0}.", modeWords(mode as Mode).label);
-  const words = told(feedback) ?? /(?:refused|rejected this call) and wrote: ([\s\S]+)$/.exec(content)?.[1];
+  const words = told(feedback);
   if (words) return t("You rejected this: “{0}”", words);
-  if (metadata["rule"] === true || !(typeof by === "string" || /(?:refused|rejected) this call\.$/.test(content))) return t("Rejected by a rule.");
+  if (metadata["rule"] === true || typeof by !== "string") return t("Rejected by a rule.");
   return !by || by === "VS Code" ? t("You rejected this.") : t("You rejected this in {0}.", String(by));
 }
 

@@ -94,7 +94,7 @@ test("a program that is aborted or too slow is stopped", async () => {
   const aborted = run(process.execPath, forever, { signal: abort.signal });
   abort.abort();
   await assert.rejects(aborted, { name: "AbortError" });
-  await assert.rejects(run(process.execPath, forever, { timeoutMs: 50 }), { name: "TimeoutError" });
+  await assert.rejects(run(process.execPath, forever, { signal: AbortSignal.timeout(50) }), { name: "TimeoutError" });
 });
 
 test("a grandchild that holds the pipes does not hold the answer", async () => {
@@ -103,7 +103,7 @@ test("a grandchild that holds the pipes does not hold the answer", async () => {
     spawn(process.execPath, ["-e", "setTimeout(() => {}, 20000)"], { stdio: ["ignore", "inherit", "inherit"], detached: true }).unref();
     console.log("started");
     process.exit(0);`;
-  const done = await run(process.execPath, ["-e", script], { timeoutMs: 15_000 });
+  const done = await run(process.execPath, ["-e", script], { signal: AbortSignal.timeout(15_000) });
   assert.equal(done.stdout, "started\n");
 });
 

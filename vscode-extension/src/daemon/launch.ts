@@ -19,7 +19,7 @@ export interface Endpoint {
 export async function launch(python: string, folder: string, log: (line: string) => void): Promise<Endpoint> {
   const args = ["-I", "-m", "goalwright", "start", "--workspace", folder, "--json"];
   log(`> ${python} ${args.join(" ")}`);
-  const done = await run(python, args, { cwd: folder, timeoutMs: 60_000 }).catch((error: NodeJS.ErrnoException) => {
+  const done = await run(python, args, { cwd: folder, signal: AbortSignal.timeout(60_000) }).catch((error: NodeJS.ErrnoException) => {
     if (error.name === "TimeoutError") {
       throw new Problem("timeout", t("The Goalwright daemon did not answer within a minute."), undefined, true);
     }
@@ -41,7 +41,7 @@ export function wasStopped(endpoint: Endpoint): boolean {
 export async function stopByForce(python: string, folder: string, log: (line: string) => void): Promise<void> {
   const args = ["-I", "-m", "goalwright", "stop", "--workspace", folder, "--force"];
   log(`> ${python} ${args.join(" ")}`);
-  const done = await run(python, args, { cwd: folder, timeoutMs: 20_000 }).catch((error: Error) => error.message);
+  const done = await run(python, args, { cwd: folder, signal: AbortSignal.timeout(20_000) }).catch((error: Error) => error.message);
   const said = typeof done === "string" ? done : `${done.stdout}${done.stderr}`.trim();
   if (said) log(said);
 }

@@ -10,23 +10,17 @@ export interface Finished {
 
 export interface RunOptions {
   cwd?: string;
-  timeoutMs?: number;
   signal?: AbortSignal;
   onLine?: (line: string) => void;
 }
 
 /**
  * Run a program until it exits. Rejects with the system's error (`ENOENT`, …) when it cannot be started, and with an
- * Error named `AbortError` or `TimeoutError` when it was stopped.
+ * Error named `AbortError` or `TimeoutError`, as the reason of the signal, when it was stopped.
  */
-export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+export function run(command: string, args: readonly string[], { onLine, ...options }: RunOptions = {}): Promise<Finished> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
-      cwd: options.cwd,
-      env: cleanEnvironment(process.env),
-      stdio: ["ignore", "pipe", "pipe"],
-      windowsHide: true,
-    });
+    const child = spawn(command, args, { ...options, env: cleanEnvironment(process.env), stdio: ["ignore", "pipe", "pipe"], windowsHide: true });
     const streams = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"] as const) {
       let rest = "";
@@ -34,30 +28,16 @@ export function run(command: string, args: readonly string[], options: RunOption
         streams[name] += chunk;
         const lines = (rest + chunk).split(/\r?\n/);
         rest = lines.pop() ?? "";
-        for (const line of lines) options.onLine?.(line);
+        for (const line of lines) onLine?.(line);
       });
     }
-    let stopped: string | undefined;
-    const stop = (name: string): void => {
-      stopped = name;
-      child.kill();
-    };
-    const onAbort = (): void => stop("AbortError");
-    options.signal?.addEventListener("abort", onAbort, { once: true });
-    const timer = options.timeoutMs ? setTimeout(() => stop("TimeoutError"), options.timeoutMs) : undefined;
-    const finish = (settle: () => void): void => {
-      clearTimeout(timer);
-      options.signal?.removeEventListener("abort", onAbort);
-      settle();
-    };
-    child.once("error", (error) => finish(() => reject(error)));
-    const settle = (code: number | null): void =>
-      finish(() => {
-        if (!stopped) return resolve({ code, ...streams });
-        const error = new Error(t("{0} was stopped", command));
-        error.name = stopped;
-        reject(error);
-      });
+    let failure: Error | undefined;
+    child.on("error", (error) => {
+      failure = error.name === "AbortError" ? Object.assign(new Error(t("{0} was stopped", command)), { name: (error.cause as Error).name }) : error;
+      // A program that could not be started does not exit either.
+      if (child.pid === undefined) reject(failure);
+    });
+    const settle = (code: number | null): void => (failure ? reject(failure) : resolve({ code, ...streams }));
     child.once("close", settle);
     // A detached grandchild may keep the pipes open for as long as it lives, so do not wait for that.
     child.once("exit", (code) => {
@@ -67,7 +47,6 @@ export function run(command: string, args: readonly string[], options: RunOption
         settle(code);
       }, 1_000).unref();
     });
-    if (options.signal?.aborted) onAbort();
   });
 }
 

@@ -31,7 +31,7 @@ interface Probe {
 async function probe(command: readonly string[]): Promise<Probe | string> {
   try {
     const [program = "", ...args] = command;
-    const done = await run(program, [...args, "-I", "-c", PROBE], { timeoutMs: 20_000 });
+    const done = await run(program, [...args, "-I", "-c", PROBE], { signal: AbortSignal.timeout(20_000) });
     if (done.code !== 0) return t("{0} ended with code {1}", command.join(" "), done.code ?? "?");
     return JSON.parse(done.stdout) as Probe;
   } catch (error) {

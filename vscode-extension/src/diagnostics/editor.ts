@@ -17,13 +17,11 @@ const TYPESCRIPT = new Map([
 export class EditorProblems implements vscode.Disposable {
   private readonly watcher: ProblemWatcher<vscode.Diagnostic>;
   private readonly subscriptions: vscode.Disposable;
-  private readonly owners = new Owners();
 
   constructor() {
-    this.watcher = new ProblemWatcher(vsCode(this.owners), realClock);
+    this.watcher = new ProblemWatcher(vsCode, realClock);
     for (const document of vscode.workspace.textDocuments) this.opened(document, true);
     this.subscriptions = vscode.Disposable.from(
-      this.owners,
       vscode.workspace.onDidOpenTextDocument((document) => this.opened(document, false)),
       vscode.workspace.onDidCloseTextDocument(({ uri }) => {
         if (uri.scheme === "file") this.watcher.closed(uri.toString());
@@ -65,21 +63,6 @@ function wire({ uri, freshness, diagnostics, before }: FileAnswer<vscode.Diagnos
   return { uri, freshness, diagnostics: chosen(diagnostics).map(toLsp), before: before && chosen(before).map(toLsp) };
 }
 
-/** Languages that extensions with code declare. Extensions with only a grammar or a theme report no problems. */
-class Owners implements vscode.Disposable {
-  private languages: Set<string> | undefined;
-  private readonly changed = vscode.extensions.onDidChange(() => (this.languages = undefined));
-
-  has(language: string): boolean {
-    this.languages ??= new Set(vscode.extensions.all.flatMap(languagesOf));
-    return this.languages.has(language);
-  }
-
-  dispose(): void {
-    this.changed.dispose();
-  }
-}
-
 interface Manifest {
   main?: string;
   browser?: string;
@@ -87,6 +70,7 @@ interface Manifest {
   contributes?: { languages?: { id?: string }[] };
 }
 
+/** Return the languages that an extension declares. One with only a grammar or a theme reports no problems, so it has none. */
 function languagesOf({ id, packageJSON }: vscode.Extension<unknown>): string[] {
   const { main, browser, activationEvents, contributes } = packageJSON as Manifest;
   if ((!main && !browser) || id === "goalwright.goalwright") return [];
@@ -94,20 +78,18 @@ function languagesOf({ id, packageJSON }: vscode.Extension<unknown>): string[] {
   return [...named, ...(contributes?.languages ?? []).flatMap((language) => language.id ?? [])];
 }
 
-function vsCode(owners: Owners): Editor<vscode.Diagnostic> {
-  return {
-    open: async (uri) => void (await vscode.workspace.openTextDocument(vscode.Uri.parse(uri))),
-    text: (uri) => vscode.workspace.textDocuments.find((open) => open.uri.toString() === uri)?.getText(),
-    problems: (uri) => vscode.languages.getDiagnostics(vscode.Uri.parse(uri)),
-    everything: () => vscode.languages.getDiagnostics().map(([uri, found]) => [uri.toString(), found] as const),
-    owner: (language) => owners.has(language),
-    pull: (uri, language) => {
-      const source = TYPESCRIPT.get(language);
-      if (source === undefined || !validates(language)) return undefined;
-      return askTypeScript(vscode.Uri.parse(uri), source);
-    },
-  };
-}
+const vsCode: Editor<vscode.Diagnostic> = {
+  open: async (uri) => void (await vscode.workspace.openTextDocument(vscode.Uri.parse(uri))),
+  text: (uri) => vscode.workspace.textDocuments.find((open) => open.uri.toString() === uri)?.getText(),
+  problems: (uri) => vscode.languages.getDiagnostics(vscode.Uri.parse(uri)),
+  everything: () => vscode.languages.getDiagnostics().map(([uri, found]) => [uri.toString(), found] as const),
+  owner: (language) => vscode.extensions.all.some((extension) => languagesOf(extension).includes(language)),
+  pull: (uri, language) => {
+    const source = TYPESCRIPT.get(language);
+    if (source === undefined || !validates(language)) return undefined;
+    return askTypeScript(vscode.Uri.parse(uri), source);
+  },
+};
 
 /** Return false if TypeScript's validation is off, for example because the user checks with Flow. */
 function validates(language: string): boolean {

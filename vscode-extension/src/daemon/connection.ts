@@ -15,7 +15,8 @@ import {
   ErrorCode,
   PREAMBLE,
   type EditorChat,
-  type EditorRequests,
+  type EditorDiagnosticsParams,
+  type EditorDiagnosticsResult,
   type InitializationOptions,
   type Notifications,
   type Requests,
@@ -29,25 +30,23 @@ export type Method = keyof Requests;
 export type Params<M extends Method> = Requests[M]["params"];
 export type Result<M extends Method> = Requests[M]["result"];
 
-/** A handler for a request of the daemon. */
-export type Answering<M extends keyof EditorRequests> = (
-  params: EditorRequests[M]["params"],
-) => Promise<EditorRequests[M]["result"]>;
-
-/** The language models of other extensions in this window. */
-export type ModelsOfEditor = Pick<LanguageModels, "list" | "chat" | "cancel" | "cancelAll">;
-
-export interface Handlers {
-  onUpdate: (params: Notifications["goalwright/session/update"]) => void;
-  onDelta: (params: Notifications["goalwright/session/delta"]) => void;
-  onMeter: (params: Notifications["goalwright/session/meter"]) => void;
-  onActivity: (params: Notifications["goalwright/sessions/activity"]) => void;
-  onClosed: () => void;
-  diagnostics: Answering<"goalwright/editor/diagnostics">;
-  languageModels: ModelsOfEditor;
+/** What a connection to the daemon needs of this window. */
+export interface Surroundings {
+  output: vscode.LogOutputChannel;
+  /** Workspace folder, or undefined when none is open. */
+  folder: () => string | undefined;
+  /** Path of the interpreter with Goalwright. Throws a Problem when there is none. */
+  python: () => Promise<string>;
+  options: () => Promise<InitializationOptions>;
+  /** Diagnostics of the user's other extensions. */
+  diagnostics: (params: EditorDiagnosticsParams) => Promise<EditorDiagnosticsResult>;
+  languageModels: LanguageModels;
   /** Middleware between VS Code and the daemon's LSP features. */
-  middleware: Middleware;
+  middleware: () => Middleware;
 }
+
+/** Emitters of the daemon's notifications about sessions. */
+export type Emitters = { [M in Extract<keyof Notifications, `goalwright/session${string}`>]: vscode.EventEmitter<Notifications[M]> };
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -62,18 +61,16 @@ export class Connection {
   ) {}
 
   /** Connect and initialize. Throws a Problem. */
-  static async open(
-    endpoint: Endpoint,
-    options: InitializationOptions,
-    output: vscode.LogOutputChannel,
-    handlers: Handlers,
-  ): Promise<Connection> {
+  static async open(endpoint: Endpoint, around: Surroundings, emitters: Emitters, onClosed: () => void): Promise<Connection> {
+    const { languageModels } = around;
+    const options = await around.options();
     const socket = await connect(endpoint);
     const unseen = new Unseen();
+    const own = around.middleware();
     const middleware: Middleware = {
-      ...handlers.middleware,
+      ...own,
       workspace: {
-        ...handlers.middleware.workspace,
+        ...own.workspace,
         handleApplyEdit: (params, next) => {
           unseen.note((params.edit.documentChanges ?? []).flatMap((change) => ("textDocument" in change ? [change.textDocument.uri] : [])));
           return next(params, CancellationToken.None);
@@ -84,26 +81,23 @@ export class Connection {
       "goalwright",
       "Goalwright",
       (): Promise<StreamInfo> => Promise.resolve({ reader: socket, writer: socket, detached: true }),
-      clientOptions(options, output, middleware),
+      clientOptions(options, around.output, middleware),
     );
-    const connection = new Connection(client, () => handlers.languageModels.cancelAll());
+    const connection = new Connection(client, () => languageModels.cancelAll());
     client.onDidChangeState(({ newState }) => {
       if (newState === State.Stopped && !connection.closed) {
         connection.closed = true;
         connection.left();
-        if (connection.started) handlers.onClosed();
+        if (connection.started) onClosed();
       }
     });
-    client.onNotification("goalwright/session/update", handlers.onUpdate);
-    client.onNotification("goalwright/session/delta", handlers.onDelta);
-    client.onNotification("goalwright/session/meter", handlers.onMeter);
-    client.onNotification("goalwright/sessions/activity", handlers.onActivity);
-    client.onRequest("goalwright/editor/diagnostics", handlers.diagnostics);
-    client.onRequest("goalwright/editor/models", () => handlers.languageModels.list());
+    for (const [method, emitter] of Object.entries(emitters) as [string, vscode.EventEmitter<unknown>][]) client.onNotification(method, (params) => emitter.fire(params));
+    client.onRequest("goalwright/editor/diagnostics", around.diagnostics);
+    client.onRequest("goalwright/editor/models", () => languageModels.list());
     client.onNotification("goalwright/editor/chat", (asked: EditorChat) => {
-      void handlers.languageModels.chat(asked, (params) => connection.request("goalwright/model/answer", params));
+      void languageModels.chat(asked, (params) => connection.request("goalwright/model/answer", params));
     });
-    client.onNotification("goalwright/editor/chatCancel", ({ chatId }: { chatId: string }) => handlers.languageModels.cancel(chatId));
+    client.onNotification("goalwright/editor/chatCancel", ({ chatId }: { chatId: string }) => languageModels.cancel(chatId));
     client.onRequest("goalwright/editor/save", async ({ uri }: { uri: string }) => {
       const key = vscode.Uri.parse(uri).toString();
       const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === key);

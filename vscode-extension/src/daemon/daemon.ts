@@ -1,7 +1,6 @@
 import * as vscode from "vscode";
-import type { Middleware } from "vscode-languageclient/node";
-import type { DaemonStatus, InitializationOptions, SessionDelta, SessionMeter, SessionsActivity, SessionUpdate } from "../protocol.gen";
-import { Connection, type Answering, type Method, type ModelsOfEditor, type Params, type Result } from "./connection";
+import type { DaemonStatus } from "../protocol.gen";
+import { Connection, type Emitters, type Method, type Params, type Result, type Surroundings } from "./connection";
 import { backoff, launch, MAX_ATTEMPTS, stopByForce, wasStopped, type Endpoint } from "./launch";
 import { asProblem, Problem } from "./problems";
 import { t } from "../l10n";
@@ -15,19 +14,6 @@ export type DaemonState =
   | { phase: "stopped" }
   | { phase: "failed"; problem: Problem };
 
-export interface Surroundings {
-  output: vscode.LogOutputChannel;
-  /** Workspace folder, or undefined when none is open. */
-  folder: () => string | undefined;
-  /** Path of the interpreter with Goalwright. Throws a Problem when there is none. */
-  python: () => Promise<string>;
-  options: () => Promise<InitializationOptions>;
-  /** Diagnostics of the user's other extensions. */
-  diagnostics: Answering<"goalwright/editor/diagnostics">;
-  languageModels: ModelsOfEditor;
-  middleware: () => Middleware;
-}
-
 const STOP_PATIENCE_MS = 5_000;
 const SUCCESSOR_POLL_MS = 500;
 const SUCCESSOR_POLLS = 20;
@@ -38,16 +24,18 @@ const SUCCESSOR_POLLS = 20;
  */
 export class Daemon implements vscode.Disposable {
   private readonly stateChanged = new vscode.EventEmitter<DaemonState>();
-  private readonly updated = new vscode.EventEmitter<SessionUpdate>();
-  private readonly grown = new vscode.EventEmitter<SessionDelta>();
-  private readonly metered = new vscode.EventEmitter<SessionMeter>();
-  private readonly active = new vscode.EventEmitter<SessionsActivity>();
+  private readonly emitters: Emitters = {
+    "goalwright/session/update": new vscode.EventEmitter(),
+    "goalwright/session/delta": new vscode.EventEmitter(),
+    "goalwright/session/meter": new vscode.EventEmitter(),
+    "goalwright/sessions/activity": new vscode.EventEmitter(),
+  };
   readonly onDidChangeState = this.stateChanged.event;
-  readonly onUpdate = this.updated.event;
-  readonly onDelta = this.grown.event;
-  readonly onMeter = this.metered.event;
+  readonly onUpdate = this.emitters["goalwright/session/update"].event;
+  readonly onDelta = this.emitters["goalwright/session/delta"].event;
+  readonly onMeter = this.emitters["goalwright/session/meter"].event;
   /** Fires when the activity of any of the daemon's sessions changes. */
-  readonly onActivity = this.active.event;
+  readonly onActivity = this.emitters["goalwright/sessions/activity"].event;
 
   private current: DaemonState = { phase: "idle" };
   private connection: Connection | undefined;
@@ -128,7 +116,7 @@ export class Daemon implements vscode.Disposable {
     this.generation++;
     this.wake?.();
     void this.connection?.close();
-    for (const emitter of [this.stateChanged, this.updated, this.grown, this.metered, this.active]) emitter.dispose();
+    for (const emitter of [this.stateChanged, ...Object.values(this.emitters)]) emitter.dispose();
   }
 
   private ensure(): Promise<Connection> {
@@ -180,16 +168,7 @@ export class Daemon implements vscode.Disposable {
     if (!folder) throw new Problem("noFolder", t("Open a folder to let Goalwright work in it."), ["openFolder"]);
     const python = await this.around.python();
     const endpoint = await launch(python, folder, (line) => this.around.output.info(line));
-    const connection = await Connection.open(endpoint, await this.around.options(), this.around.output, {
-      onUpdate: (params) => this.updated.fire(params),
-      onDelta: (params) => this.grown.fire(params),
-      onMeter: (params) => this.metered.fire(params),
-      onActivity: (params) => this.active.fire(params),
-      onClosed: () => this.onClosed(connection, endpoint),
-      diagnostics: this.around.diagnostics,
-      languageModels: this.around.languageModels,
-      middleware: this.around.middleware(),
-    });
+    const connection = await Connection.open(endpoint, this.around, this.emitters, () => this.onClosed(connection, endpoint));
     const status = await connection.request("goalwright/daemon/status", {});
     if (generation !== this.generation) {
       await connection.close();

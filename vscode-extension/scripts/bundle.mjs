@@ -1,6 +1,6 @@
 // Builds the daemon's wheel into `bundled/`, with the constraints it is installed by.
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, rmSync, readdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, rmSync, readdirSync } from "node:fs";
 import * as path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -30,5 +30,4 @@ const built = spawnSync(
 );
 if (built.status !== 0) process.exit(built.status ?? 1);
 copyFileSync(path.join(root, "constraints.txt"), path.join(target, "constraints.txt"));
-if (!existsSync(path.join(extension, "LICENSE"))) copyFileSync(path.join(root, "LICENSE"), path.join(extension, "LICENSE"));
 console.log(`bundled ${readdirSync(target).join(", ")}`);

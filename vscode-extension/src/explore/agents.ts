@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
-import type { Parts } from "../commands";
-import type { AgentInfo } from "../protocol.gen";
+import type { Parts } from "../extension";
+import type { Daemon } from "../daemon/daemon";
 import { agentRow, USUAL_AGENT } from "./format";
 import { t } from "../l10n";
 
@@ -9,27 +9,32 @@ type AgentParts = Pick<Parts, "daemon" | "sessions" | "chat">;
 /** Start a session with an agent that the user chooses: built-in, user-defined, or from a trusted folder. */
 export async function newSessionWith({ daemon, sessions, chat }: AgentParts): Promise<void> {
   await daemon.connect();
-  const { agents, problems } = await daemon.request("goalwright/agent/list", {});
-  const items: (vscode.QuickPickItem & { agent?: AgentInfo })[] = agents.filter(({ primary }) => primary).map((agent) => ({ ...agentRow(agent), agent }));
-  const broken = problems.map((problem) => ({ label: `$(warning) ${t("Not used")}`, detail: problem }));
-  if (broken.length > 0) items.push({ label: t("Problems"), kind: vscode.QuickPickItemKind.Separator }, ...broken);
-  const picked = await vscode.window.showQuickPick(items, { title: t("New session with an agent"), placeHolder: t("Which agent?"), matchOnDetail: true });
-  if (!picked?.agent) return;
-  await sessions.startNew(picked.agent.name);
+  const picked = await pickAgent(daemon, t("New session with an agent"));
+  if (!picked) return;
+  await sessions.startNew(picked);
   await chat.focus();
 }
 
 /** Let the user choose the agent of the current session, or of a new one. */
 export async function chooseAgent({ daemon, sessions }: AgentParts): Promise<void> {
   await daemon.connect();
-  const { agents } = await daemon.request("goalwright/agent/list", {});
   const now = sessions.agentName ?? USUAL_AGENT;
-  const items = agents.filter(({ primary }) => primary).map((agent) => ({ ...agentRow(agent), ...(agent.name === now ? { description: t("current") } : {}), agent }));
-  const picked = await vscode.window.showQuickPick(items, { title: t("Agent of this session"), placeHolder: t("Which agent?"), matchOnDetail: true });
-  if (!picked || picked.agent.name === now) return;
+  const agent = await pickAgent(daemon, t("Agent of this session"), now);
+  if (!agent || agent === now) return;
   const { sessionId } = sessions;
-  if (sessionId) await daemon.request("goalwright/session/set", { sessionId, agent: picked.agent.name });
-  else await sessions.startNew(picked.agent.name);
+  if (sessionId) await daemon.request("goalwright/session/set", { sessionId, agent });
+  else await sessions.startNew(agent);
+}
+
+/** Let the user choose an agent; `now` is marked. Returns its name. Agents that cannot be used are listed with the reason. */
+async function pickAgent(daemon: Daemon, title: string, now?: string): Promise<string | undefined> {
+  const { agents, problems } = await daemon.request("goalwright/agent/list", {});
+  const items: (vscode.QuickPickItem & { agent?: string })[] = agents
+    .filter(({ primary }) => primary)
+    .map((agent) => ({ ...agentRow(agent), ...(agent.name === now ? { description: t("current") } : {}), agent: agent.name }));
+  const broken = problems.map((problem) => ({ label: `$(warning) ${t("Not used")}`, detail: problem }));
+  if (broken.length > 0) items.push({ label: t("Problems"), kind: vscode.QuickPickItemKind.Separator }, ...broken);
+  return (await vscode.window.showQuickPick(items, { title, placeHolder: t("Which agent?"), matchOnDetail: true }))?.agent;
 }
 
 /** Start a session of the init or execute agent with the current session's knowledge. The current session must be idle. */

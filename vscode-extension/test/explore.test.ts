@@ -195,7 +195,7 @@ test("the tree has branches below the goal that began them, and their goals belo
   assert.deepEqual(below(tree, branches, null), ["1"]);
   assert.deepEqual(below(tree, branches, "1"), ["@A", "@B", "2"]);
   assert.deepEqual(["3", "@A", "@A/2"].map(placeOf), [{ goal: "3" }, { branch: "A" }, { branch: "A", goal: "2" }]);
-  const shown = row({ tree, running: false, branched: new Set(["1"]) }, goal("1"), "1", new Set());
+  const shown = row({ tree, running: false, branched: new Set(["1"]) }, goal("1"), "1");
   assert.equal(shown.state, "collapsed", "it can be opened");
 });
 

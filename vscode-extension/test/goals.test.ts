@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { rows, stats, tooltip } from "../src/goals/model";
-import { chain, changedGoals, goalNumbers, matchingGoals, nowWords, progress, shownGoals } from "../src/goals/tree";
+import { type GoalContext, type GoalRow, row, stats, tooltip } from "../src/goals/model";
+import { chain, changedGoals, childrenOf, goalNumbers, matchingGoals, nowWords, progress, shownGoals } from "../src/goals/tree";
 import { goal, NO_STATS } from "./fakes/protocol";
 
 const tree = {
@@ -16,6 +16,9 @@ const tree = {
     goal("6", { parentId: "2" }),
   ],
 };
+
+const rows = (context: GoalContext, parentId: string | null): GoalRow[] =>
+  childrenOf(context.tree, parentId).map((one) => row(context, one, goalNumbers(context.tree).get(one.id)));
 
 test("abandoned goals are left out of the numbers", () => {
   assert.deepEqual(Object.fromEntries(goalNumbers(tree)), { 1: "1", 3: "2", 4: "2.1", 5: "2.2" });

@@ -1,7 +1,7 @@
 /** The goal tree as rows, and texts about the user's changes of goals. Pure: view.ts shows them in VS Code. */
 import { bareLine } from "../chat/webview/visible";
 import { branchLabel, branchState, type BranchState, lastLine, oneLine, shortened, spentWords, STATE_WORDS } from "../explore/format";
-import { duration, messagesWord, money, tokensWord } from "../amounts";
+import { duration } from "../amounts";
 import { total } from "../meter/model";
 import type { BranchMeta, Event, Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
 import { chain, childrenOf, goalNumbers, goalOf, NO_GOALS } from "./tree";
@@ -38,20 +38,10 @@ export const STATUS_WORDS: Record<Goal["status"], string> = {
   abandoned: t("abandoned"),
 };
 
-export function rows(context: GoalContext, parentId: string | null): GoalRow[] {
-  const numbers = goalNumbers(context.tree);
-  const live = new Set(chain(context.tree, context.tree.currentId).map((goal) => goal.id));
-  return childrenOf(context.tree, parentId).map((goal) => row(context, goal, numbers.get(goal.id), live));
-}
-
-export function row(
-  context: GoalContext,
-  goal: Goal,
-  number: string | undefined,
-  live: ReadonlySet<string>,
-): GoalRow {
-  const current = goal.id === context.tree.currentId;
-  const parent = childrenOf(context.tree, goal.id).length > 0 || context.branched?.has(goal.id) === true;
+export function row({ tree, running, branched }: GoalContext, goal: Goal, number: string | undefined): GoalRow {
+  const current = goal.id === tree.currentId;
+  const parent = childrenOf(tree, goal.id).length > 0 || branched?.has(goal.id) === true;
+  const live = goal.status === "in_progress" || chain(tree, tree.currentId).includes(goal);
   const summary = bareLine(oneLine(goal.summary ?? ""));
   const status = STATUS_WORDS[goal.status];
   const label = number ? `${number} ${oneLine(goal.description)}` : oneLine(goal.description);
@@ -60,10 +50,10 @@ export function row(
     label,
     description: mergeWords(goal) || summary || (current && goal.status !== "completed" ? t("current") : ""),
     spoken: [label, status, mergeWords(goal), summary].filter(Boolean).join(", "),
-    icon: icon(goal, current && context.running, current),
+    icon: icon(goal, current && running, current),
     abandoned: goal.status === "abandoned",
     current,
-    state: !parent ? "leaf" : live.has(goal.id) || goal.status === "in_progress" ? "expanded" : "collapsed",
+    state: !parent ? "leaf" : live ? "expanded" : "collapsed",
   };
 }
 
@@ -103,12 +93,8 @@ function spending({ cumulativeStats }: Goal, meter: GoalMeter | undefined): stri
 
 /** Format usage: `3 min 5 s · 12 messages · 3.4k tokens · $0.02`; empty when nothing was used. */
 export function stats(value: GoalStats): string {
-  if (value.messageCount === 0 && value.totalTokens === 0) return "";
-  const parts = [messagesWord(value.messageCount)];
-  if (value.durationMs > 0) parts.unshift(duration(value.durationMs));
-  if (value.totalTokens > 0) parts.push(tokensWord(value.totalTokens));
-  if (value.totalCost > 0 || value.unpricedTokens > 0) parts.push(money(value.totalCost, value.unpricedTokens));
-  return parts.join(" · ");
+  const spent = spentWords(value);
+  return spent && value.durationMs > 0 ? `${duration(value.durationMs)} · ${spent}` : spent;
 }
 
 export function escape(text: string): string {

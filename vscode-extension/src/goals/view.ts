@@ -5,7 +5,7 @@ import { asksFor, childSession, explorationOf } from "../explore/view";
 import type { FileHistory } from "../history/model";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { chain, changedGoals, childrenOf, drop, goalNumbers, goalOf, matchingGoals, NO_GOALS, progress } from "./tree";
+import { changedGoals, childrenOf, drop, goalNumbers, goalOf, matchingGoals, NO_GOALS, progress } from "./tree";
 import type { Branches, Update } from "../session/state";
 import type { GoalCommands } from "./commands";
 import { below, branchElement, branchGoalElement, branchRow, branchTooltip, escape, type GoalRow, placeOf, row, tooltip } from "./model";
@@ -184,12 +184,11 @@ export class GoalsView
     const tree = this.treeOf(inBranch);
     const goal = goalOf(tree, goalId);
     if (!goal) return new vscode.TreeItem("");
-    const live = new Set(chain(tree, tree.currentId).map((one) => one.id));
     const { state } = this.sessions;
     const running = inBranch === undefined ? state?.session.status !== "idle" : state?.branches[inBranch]?.status === "exploring";
     const number = goalNumbers(tree).get(goal.id);
     // Numbers of a branch's goals begin with its name: `A.1`.
-    const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
+    const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number);
     // Matches of a filter may be below a completed goal.
     const isFound = this.matching !== undefined && shown.state !== "leaf";
     const item = itemOf(shown, isFound ? "expanded" : shown.state);

@@ -1,68 +1,22 @@
 import * as vscode from "vscode";
-import type { ChatView } from "./chat/view";
-import type { SurroundingModel } from "./chat/editor_state";
-import type { ActiveEditor } from "./composer/active";
-import type { ContextCommands } from "./context/commands";
-import { type GraphPanel, openTrace } from "./dag/panel";
+import { openTrace } from "./dag/panel";
 import type { Daemon } from "./daemon/daemon";
 import { chooseFolder, expand, setting } from "./daemon/environment";
-import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
-import type { Review } from "./diff/review";
 import { proposedBy } from "./diff/uris";
 import { menuCommands } from "./editor/menus";
 import { buildPlan, chooseAgent, handOver, newSessionWith, replan } from "./explore/agents";
-import type { Explorations } from "./explore/explorations";
-import type { Records } from "./explore/record";
 import { requestTitle } from "./explore/format";
-import type { GoalCommands } from "./goals/commands";
-import type { GoalsView } from "./goals/view";
 import type { Place } from "./goals/tree";
 import { nameOf, placeOf } from "./goals/model";
 import { restore, reviewSince, step } from "./history/commands";
-import type { FileHistory } from "./history/model";
-import type { ModelCommands } from "./models/commands";
-import type { ProviderKeys } from "./models/keys";
-import type { PermissionCommands } from "./permission/commands";
 import { type Answer, isQuestion } from "./permission/answers";
 import { showServers } from "./mcp/servers";
 import { showJobs } from "./permission/jobs";
 import type { PermissionRequest } from "./protocol.gen";
-import type { SessionController } from "./session/controller";
-import type { SessionPicker } from "./session/picker";
-import type { Attention } from "./status/attention";
 import { childSession } from "./explore/view";
+import type { Parts } from "./extension";
 import { t } from "./l10n";
-
-/** The parts of the extension. Those that need several others take them from here. */
-export interface Parts {
-  daemon: Daemon;
-  sessions: SessionController;
-  picker: SessionPicker;
-  chat: ChatView;
-  review: Review;
-  history: FileHistory;
-  explorations: Explorations;
-  records: Records;
-  surrounding: SurroundingModel;
-  attention: Attention;
-  active: ActiveEditor;
-  installation: Installation;
-  goals: GoalsView;
-  goalCommands: GoalCommands;
-  graph: GraphPanel;
-  contexts: ContextCommands;
-  models: ModelCommands;
-  keys: ProviderKeys;
-  permissions: PermissionCommands;
-  /** Storage of this folder, of the windows of all folders, and of VS Code. */
-  memory: vscode.Memento;
-  shared: Pick<vscode.Memento, "get" | "update">;
-  globalState: vscode.Memento;
-  /** Show an error. */
-  tell: (error: unknown) => Promise<void>;
-  log: vscode.LogOutputChannel;
-}
 
 /** Register all commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `manageTrust`, `showSession`). */
 export function registerCommands(parts: Parts): vscode.Disposable {

@@ -29,19 +29,56 @@ import { Attention } from "./status/attention";
 import { SessionPicker, takeChosen } from "./session/picker";
 import { StatusItem } from "./status/item";
 
-/** Create the parts of the extension and connect them. */
+/** The parts of the extension. Those that need several others take them from here. */
+export type Parts = ReturnType<typeof create>;
+
 export function activate(context: vscode.ExtensionContext): void {
+  const parts = create(context);
+  const { daemon, sessions, attention, chat, models, log } = parts;
+  context.subscriptions.push(
+    log,
+    daemon,
+    parts.problems,
+    parts.languageModels,
+    parts.keys,
+    sessions,
+    parts.review,
+    parts.history,
+    parts.records,
+    earlierTexts(),
+    parts.explorations,
+    parts.active,
+    parts.surrounding,
+    chat,
+    parts.features,
+    parts.goals,
+    parts.graph,
+    parts.contexts,
+    attention,
+    new StatusItem(daemon, sessions, attention),
+    registerCommands(parts),
+    watchSurroundings(parts),
+  );
+  welcome(context, chat);
+  models.tellLost().catch((error: unknown) => log.warn(String(error)));
+}
+
+/** Create the parts and connect them. Each constant names its type, because some parts are described by all of them. */
+function create(context: vscode.ExtensionContext) {
   const { globalState } = context;
-  const log = vscode.window.createOutputChannel("Goalwright", { log: true });
+  const log: vscode.LogOutputChannel = vscode.window.createOutputChannel("Goalwright", { log: true });
+  const warn = (text: string): void => log.warn(text);
   const storage = context.storageUri?.fsPath;
-  const memory = storage === undefined ? context.workspaceState : new WorkspaceMemory(storage, (text) => log.warn(text));
+  // Storage of this folder, and of the windows of all folders.
+  const memory: vscode.Memento = storage === undefined ? context.workspaceState : new WorkspaceMemory(storage, warn);
+  const shared: Pick<vscode.Memento, "get" | "update"> = new WorkspaceMemory(context.globalStorageUri.fsPath, warn);
   rememberFolderIn(memory);
   const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
-  const installation = new Installation(bundle, context.globalStorageUri.fsPath);
-  const keys = new ProviderKeys(context.secrets, globalState, (text) => log.warn(text));
-  const problems = new EditorProblems();
-  const languageModels = new LanguageModels(context.languageModelAccessInformation);
-  const daemon = new Daemon({
+  const installation: Installation = new Installation(bundle, context.globalStorageUri.fsPath);
+  const keys: ProviderKeys = new ProviderKeys(context.secrets, globalState, warn);
+  const problems: EditorProblems = new EditorProblems();
+  const languageModels: LanguageModels = new LanguageModels(context.languageModelAccessInformation);
+  const daemon: Daemon = new Daemon({
     output: log,
     folder: () => workspaceFolder()?.uri.fsPath,
     python: () => findPython(installation),
@@ -53,56 +90,33 @@ export function activate(context: vscode.ExtensionContext): void {
     languageModels,
     middleware: () => features.middleware,
   });
-  const shared = new WorkspaceMemory(context.globalStorageUri.fsPath, (text) => log.warn(text));
   const folder = workspaceFolder();
   if (folder) takeChosen(shared, memory, folder.uri.fsPath);
-  const sessions = new SessionController(daemon, memory, log);
-  const review = new Review(daemon, sessions, memory, log, async () => {
+  const sessions: SessionController = new SessionController(daemon, memory, log);
+  const review: Review = new Review(daemon, sessions, memory, log, async () => {
     if (chat.visible) await chat.focus();
   });
-  const history = new FileHistory(daemon, sessions, log);
-  const active = new ActiveEditor(memory);
+  const history: FileHistory = new FileHistory(daemon, sessions, log);
+  const active: ActiveEditor = new ActiveEditor(memory);
   const attention: Attention = new Attention(daemon, sessions, () => chat);
-  const surrounding = new SurroundingModel(daemon, sessions, attention, active);
-  const records = new Records(daemon, sessions);
-  const explorations = new Explorations(daemon, sessions, records);
+  const surrounding: SurroundingModel = new SurroundingModel(daemon, sessions, attention, active);
+  const records: Records = new Records(daemon, sessions);
+  const explorations: Explorations = new Explorations(daemon, sessions, records);
   const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, memory, log });
-  const goalCommands = new GoalCommands({ daemon, sessions, history });
-  const tell = problemTeller(daemon, log);
-  const features = new EditorFeatures({ daemon, sessions, review, chat, tell });
-  const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error), daemon, globalState, history);
-  const graph = new GraphPanel(context.extensionUri, { daemon, sessions, goals, log });
-  const contexts = new ContextCommands({ daemon, sessions });
-  const models = new ModelCommands({ daemon, sessions, keys, globalState });
-  const permissions = new PermissionCommands({ daemon, sessions, surrounding });
-  const picker = new SessionPicker({ daemon, sessions, memory, shared });
-  const parts = { daemon, sessions, picker, chat, review, history, explorations, records, surrounding, attention, active, installation, goals, goalCommands, graph, contexts, models, keys, permissions, memory, shared, globalState, tell, log };
-  context.subscriptions.push(
-    log,
-    daemon,
-    problems,
-    languageModels,
-    keys,
-    sessions,
-    review,
-    history,
-    records,
-    earlierTexts(),
-    explorations,
-    active,
-    surrounding,
-    chat,
-    features,
-    goals,
-    graph,
-    contexts,
-    attention,
-    new StatusItem(daemon, sessions, attention),
-    registerCommands(parts),
-    watchSurroundings(parts),
-  );
-  welcome(context, chat);
-  models.tellLost().catch((error: unknown) => log.warn(String(error)));
+  const goalCommands: GoalCommands = new GoalCommands({ daemon, sessions, history });
+  /** Show an error. */
+  const tell: (error: unknown) => Promise<void> = problemTeller(daemon, log);
+  const features: EditorFeatures = new EditorFeatures({ daemon, sessions, review, chat, tell });
+  const goals: GoalsView = new GoalsView(sessions, goalCommands, (error) => void tell(error), globalState, history);
+  const graph: GraphPanel = new GraphPanel(context.extensionUri, { daemon, sessions, goals, log });
+  const contexts: ContextCommands = new ContextCommands({ daemon, sessions });
+  const models: ModelCommands = new ModelCommands({ daemon, sessions, keys, globalState });
+  const permissions: PermissionCommands = new PermissionCommands({ daemon, sessions, surrounding });
+  const picker: SessionPicker = new SessionPicker({ daemon, sessions, memory, shared });
+  return {
+    daemon, sessions, picker, chat, review, history, explorations, records, surrounding, attention, active, installation, goals, goalCommands,
+    graph, contexts, models, languageModels, keys, permissions, problems, features, memory, shared, globalState, tell, log,
+  };
 }
 
 /** Open the chat after the first installation, because a view in the secondary side bar is hidden until it is opened. */

@@ -10,3 +10,26 @@ export abstract class Observable<T = void> implements vscode.Disposable {
     vscode.Disposable.from(...this.disposables).dispose();
   }
 }
+
+/** Calls `work` once for many requests: some milliseconds after the first of them. */
+export class Soon implements vscode.Disposable {
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly milliseconds: number,
+    private readonly work: () => void,
+  ) {}
+
+  request(): void {
+    this.timer ??= setTimeout(() => {
+      this.dispose();
+      this.work();
+    }, this.milliseconds);
+  }
+
+  /** Cancel a requested call. */
+  dispose(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+  }
+}

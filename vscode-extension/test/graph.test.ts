@@ -91,7 +91,7 @@ class FakeSessions {
 
   tell(update: Update): void {
     if (this.state) this.state = apply(this.state, update);
-    this.changed.fire({ kind: "updates", updates: [update] });
+    this.changed.fire({ kind: "update", update });
   }
 }
 

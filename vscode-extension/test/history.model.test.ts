@@ -47,9 +47,9 @@ test("many changed files are one question, and text that streams is none", async
   const { history, changed, asked } = make();
   const file = event(1, "file_changed", { path: "a", kind: "update", version: "v", toolCallId: "c", added: 1, removed: 0 });
   const delta = { delta: { traceId: "s1", kind: "text", messageId: "m", index: 0, toolCallId: null, name: null, text: "x" } } as const;
-  changed.fire({ kind: "updates", updates: [delta] });
+  changed.fire({ kind: "update", update: delta });
   const read = next(history);
-  for (let n = 0; n < 50; n++) changed.fire({ kind: "updates", updates: [file] });
+  for (let n = 0; n < 50; n++) changed.fire({ kind: "update", update: file });
   await read;
   assert.deepEqual(asked, [["list", { sessionId: "s1" }]]);
 });

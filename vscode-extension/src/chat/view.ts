@@ -1,5 +1,5 @@
 import * as vscode from "vscode";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { ComposerHost } from "../composer/composer";
 import { placeOf } from "../composer/context";
 import { lastPrompt, OPEN_FILE } from "../composer/text";
@@ -72,7 +72,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       sessions.onDidChange((change) => {
         if (change.kind === "reset") this.postAll();
         else if (change.kind === "outbox") this.show({ outbox: sessions.outbox });
-        else for (const update of change.updates) this.enqueue(update);
+        else if (change.kind === "update") this.enqueue(change.update);
         this.showBadge();
       }),
       parts.attention.onDidChange(() => this.showBadge()),
@@ -80,8 +80,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       surrounding.onDidChange((value) => this.show({ surrounding: value })),
       review.onDidChoose(() => this.show({ choices: review.choices })),
       explorations.onDidChange(() => this.show({ explored: explorations.shown })),
-      records.onDidChange((updates) => {
-        if (updates) this.post({ type: "updates", of: "record", updates });
+      records.onDidChange((update) => {
+        if (update) this.post({ type: "updates", of: "record", updates: [update] });
         else this.show({ record: records.state ?? null });
       }),
       history.onDidChange(() => this.show({ changes: history.byCall() })),

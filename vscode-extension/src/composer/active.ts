@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import type { Attachment } from "../session/controller";
 import { nameOf, spanOf } from "./context";
 import { OPEN_FILE } from "./text";
-import { Observable } from "../observable";
+import { Observable, Soon } from "../observable";
 
 /** The active editor's file, as the composer offers it. */
 export interface ActiveFile {
@@ -21,15 +21,16 @@ const PAUSE_MS = 100;
 
 /** Follow the active editor. Only the file name and lines are sent, never the text: the model reads that under the rules. */
 export class ActiveEditor extends Observable {
-  private timer: NodeJS.Timeout | undefined;
+  private readonly soon = new Soon(PAUSE_MS, () => this.tell());
   private told = "";
 
   constructor(private readonly memory: vscode.Memento) {
     super();
     this.disposables.push(
-      vscode.window.onDidChangeActiveTextEditor(() => this.soon()),
+      this.soon,
+      vscode.window.onDidChangeActiveTextEditor(() => this.soon.request()),
       vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
-        if (textEditor === vscode.window.activeTextEditor) this.soon();
+        if (textEditor === vscode.window.activeTextEditor) this.soon.request();
       }),
       vscode.workspace.onDidChangeConfiguration((event) => {
         if (event.affectsConfiguration(SETTING)) this.tell();
@@ -56,18 +57,6 @@ export class ActiveEditor extends Observable {
   async include(on: boolean): Promise<void> {
     await this.memory.update(OFF_KEY, on ? undefined : true);
     this.tell();
-  }
-
-  override dispose(): void {
-    clearTimeout(this.timer);
-    super.dispose();
-  }
-
-  private soon(): void {
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      this.tell();
-    }, PAUSE_MS);
   }
 
   private tell(): void {

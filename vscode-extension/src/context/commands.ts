@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 import { short } from "../amounts";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { changed, choices, complaint } from "../meter/model";
 import type { CompactResult } from "../protocol.gen";
 import { NO_GOALS } from "../goals/tree";

@@ -1,5 +1,5 @@
 import * as vscode from "vscode";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { DAEMON_SETTINGS, setting } from "./environment";
 import { ACTIONS } from "./problems";
 import type { Installation } from "./install";

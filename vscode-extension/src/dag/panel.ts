@@ -1,12 +1,13 @@
 import * as vscode from "vscode";
 import { page } from "../chat/html";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { asProblem } from "../daemon/problems";
 import { childSession } from "../explore/view";
 import type { TraceMessagesParams } from "../protocol.gen";
 import type { Update } from "../session/state";
 import { frameOf, type FromGraph, graphView, type ToGraph } from "./messages";
 import type { Frame } from "../../../daemon/api/page/shapes";
+import { Soon } from "../observable";
 import { t } from "../l10n";
 
 /** Shortest time between two posts of events to the page. */
@@ -21,7 +22,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   private panel: vscode.WebviewPanel | undefined;
   private ready = false;
   private waiting: Frame[] = [];
-  private timer: NodeJS.Timeout | undefined;
+  private readonly soon = new Soon(PAUSE_MS, () => this.flush());
 
   constructor(
     private readonly extension: vscode.Uri,
@@ -29,10 +30,11 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   ) {
     const { sessions } = parts;
     this.disposables = [
+      this.soon,
       vscode.window.registerWebviewPanelSerializer(GraphPanel.id, this),
       sessions.onDidChange((change) => {
         if (change.kind === "reset") this.postAll();
-        else if (change.kind === "updates") for (const update of change.updates) this.enqueue(update);
+        else if (change.kind === "update") this.enqueue(change.update);
       }),
     ];
   }
@@ -54,7 +56,6 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   }
 
   dispose(): void {
-    clearTimeout(this.timer);
     this.panel?.dispose();
     vscode.Disposable.from(...this.disposables).dispose();
   }
@@ -153,12 +154,11 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     const frame = frameOf(update);
     if (!frame) return;
     this.waiting.push(frame);
-    this.timer ??= setTimeout(() => this.flush(), PAUSE_MS);
+    this.soon.request();
   }
 
   private flush(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
+    this.soon.dispose();
     const frames = this.waiting;
     this.waiting = [];
     const { sessionId } = this.parts.sessions;

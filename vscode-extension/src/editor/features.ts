@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { toLsp } from "../diagnostics/editor";
 import { ALL } from "../diff/choice";
 import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES, type Target } from "./lenses";

@@ -2,7 +2,7 @@
 import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import type { ChatView } from "../chat/view";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { gitRepository, nameOf, spanOf } from "../composer/context";
 import { workspaceFolder } from "../daemon/environment";
 import type { Daemon } from "../daemon/daemon";

@@ -5,9 +5,9 @@ import { Observable } from "../observable";
 
 /**
  * The record of a branch or sub-agent that the user reads; the current session does not change. `onDidChange` fires with
- * the updates of the open record, or with undefined when another record, or none, is open.
+ * each update of the open record, or with undefined when another record, or none, is open.
  */
-export class Records extends Observable<readonly Update[] | undefined> {
+export class Records extends Observable<Update | undefined> {
   state: SessionState | undefined;
   private loading: { sessionId: string; updates: Update[] } | undefined;
 
@@ -57,6 +57,6 @@ export class Records extends Observable<readonly Update[] | undefined> {
     if (this.loading?.sessionId === sessionId) this.loading.updates.push(update);
     if (!this.state || sessionId !== this.sessionId) return;
     this.state = trim(apply(this.state, update), MOST_ITEMS, KEPT_ITEMS);
-    this.changed.fire([update]);
+    this.changed.fire(update);
   }
 }

@@ -1,5 +1,5 @@
 import * as vscode from "vscode";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { fileLines, headline } from "../history/format";
 import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
 import { changedGoals, goalOf, NO_GOALS, type Place, step } from "./tree";

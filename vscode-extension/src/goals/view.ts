@@ -1,7 +1,6 @@
 import * as vscode from "vscode";
-import type { Daemon } from "../daemon/daemon";
 import { oneLine } from "../explore/format";
-import { asksFor, childSession, explorationOf } from "../explore/view";
+import { asksFor, explorationOf } from "../explore/view";
 import type { FileHistory } from "../history/model";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
@@ -9,6 +8,7 @@ import { changedGoals, childrenOf, drop, goalNumbers, goalOf, matchingGoals, NO_
 import type { Branches, Update } from "../session/state";
 import type { GoalCommands } from "./commands";
 import { below, branchElement, branchGoalElement, branchRow, branchTooltip, escape, type GoalRow, placeOf, row, tooltip } from "./model";
+import { Soon } from "../observable";
 import { plural, t } from "../l10n";
 
 const OPENED = "goalsOpened";
@@ -36,10 +36,10 @@ export class GoalsView
   private readonly changed = new vscode.EventEmitter<undefined>();
   readonly onDidChangeTreeData = this.changed.event;
   private readonly view: vscode.TreeView<string>;
-  private readonly trees: BranchTrees;
   private readonly disposables: vscode.Disposable[];
   private shown: string | null = null;
-  private timer: NodeJS.Timeout | undefined;
+  /** Many events at once cause only one repaint. */
+  private readonly soon = new Soon(30, () => this.refresh());
   /** The filter's text, and the goals that it shows. */
   private query = "";
   private matching: ReadonlySet<string> | undefined;
@@ -53,16 +53,9 @@ export class GoalsView
     private readonly sessions: SessionController,
     private readonly commands: GoalCommands,
     private readonly failed: (error: unknown) => void,
-    daemon: Pick<Daemon, "request">,
     private readonly memory: vscode.Memento,
     private readonly history: Pick<FileHistory, "value" | "onDidChange">,
   ) {
-    this.trees = new BranchTrees(daemon, sessions, () => {
-      this.refreshSoon();
-      const { wanted } = this;
-      this.wanted = undefined;
-      if (wanted && this.trees.tree(wanted.branchId)) void this.reveal(wanted.goalId, wanted.branchId);
-    });
     this.view = vscode.window.createTreeView("goalwright.goals", {
       treeDataProvider: this,
       dragAndDropController: this,
@@ -70,16 +63,20 @@ export class GoalsView
     });
     this.disposables = [
       this.changed,
+      this.soon,
       this.view,
       vscode.window.registerFileDecorationProvider(this),
       this.view.onDidChangeVisibility(({ visible }) => {
         if (visible) this.follow();
       }),
       // The row of a goal offers to undo its changes.
-      history.onDidChange(() => this.refreshSoon()),
+      history.onDidChange(() => this.soon.request()),
       sessions.onDidChange((change) => {
-        if (change.kind === "updates") for (const update of change.updates) this.trees.note(update);
-        if (change.kind === "reset" || (change.kind === "updates" && change.updates.some(concerns))) this.refreshSoon();
+        if (change.kind === "reset" || change.kind === "plan" || (change.kind === "update" && concerns(change.update))) this.soon.request();
+        if (change.kind !== "plan" || change.branchId !== this.wanted?.branchId) return;
+        const { goalId, branchId } = this.wanted;
+        this.wanted = undefined;
+        void this.reveal(goalId, branchId);
       }),
     ];
     this.refresh();
@@ -154,7 +151,7 @@ export class GoalsView
       return;
     }
     if (!this.branches[branchId]) return;
-    if (goalId !== null && !this.trees.tree(branchId)) {
+    if (goalId !== null && !this.sessions.planOf(branchId)) {
       this.wanted = { goalId, branchId };
       return;
     }
@@ -243,7 +240,6 @@ export class GoalsView
   }
 
   dispose(): void {
-    clearTimeout(this.timer);
     vscode.Disposable.from(...this.disposables).dispose();
   }
 
@@ -257,15 +253,7 @@ export class GoalsView
 
   /** Return the plan of a branch, or without one of the session. */
   private treeOf(branch: string | undefined): GoalTree {
-    return branch === undefined ? this.tree : (this.trees.tree(branch) ?? NO_GOALS);
-  }
-
-  /** Many events at once cause only one repaint. */
-  private refreshSoon(): void {
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      this.refresh();
-    }, 30);
+    return branch === undefined ? this.tree : (this.sessions.planOf(branch) ?? NO_GOALS);
   }
 
   private refresh(): void {
@@ -336,51 +324,5 @@ function concerns(update: Update): boolean {
       return true;
     default:
       return false;
-  }
-}
-
-/** Plans of branches. The session's state has those of branches that ran while it was open; others are loaded on demand. */
-class BranchTrees {
-  private readonly loaded = new Map<string, GoalTree | undefined>();
-  private session = "";
-
-  /** `changed` is called when a plan was loaded. */
-  constructor(
-    private readonly daemon: Pick<Daemon, "request">,
-    private readonly sessions: SessionController,
-    private readonly changed: () => void,
-  ) {}
-
-  /** Return the plan of a branch if it is known; otherwise start to load it. */
-  tree(branchId: string): GoalTree | undefined {
-    const { state, sessionId } = this.sessions;
-    if (!state || !sessionId) return undefined;
-    if (sessionId !== this.session) this.loaded.clear();
-    this.session = sessionId;
-    const seen = state.branches[branchId]?.goalTree;
-    if (seen) return seen;
-    if (!this.loaded.has(branchId)) {
-      this.loaded.set(branchId, undefined);
-      void this.load(sessionId, branchId);
-    }
-    return this.loaded.get(branchId);
-  }
-
-  /** Drop the loaded plan of a branch after it changed. */
-  note(update: Update): void {
-    if (!("event" in update)) return;
-    const { event } = update;
-    if (event.event === "branch_goal_added" || event.event === "branch_goal_updated" || event.event === "branch_completed") this.loaded.delete(event.branchId);
-  }
-
-  private async load(sessionId: string, branchId: string): Promise<void> {
-    try {
-      const { goalTree } = await this.daemon.request("goalwright/session/load", { sessionId: childSession(sessionId, branchId), messages: 0 });
-      if (sessionId !== this.session) return;
-      this.loaded.set(branchId, goalTree);
-      this.changed();
-    } catch {
-      // A removed branch has no plan; its row shows that.
-    }
   }
 }

@@ -4,7 +4,7 @@ import { asProblem } from "../daemon/problems";
 import type { HistoryChange, HistoryOutcome, HistoryRestoreParams, HistoryResult } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
-import { Observable } from "../observable";
+import { Observable, Soon } from "../observable";
 
 const EMPTY: HistoryResult = { changes: [], undo: null, redo: null };
 /** A patch of many files causes many events at once; they share one request to the daemon. */
@@ -13,7 +13,7 @@ const PAUSE_MS = 50;
 /** The file changes of the current session that can be undone or redone, in `value`. The daemon tracks and reverts them. */
 export class FileHistory extends Observable {
   value = EMPTY;
-  private timer: NodeJS.Timeout | undefined;
+  private readonly soon = new Soon(PAUSE_MS, () => void this.read());
   private reads = 0;
 
   constructor(
@@ -23,9 +23,10 @@ export class FileHistory extends Observable {
   ) {
     super();
     this.disposables.push(
+      this.soon,
       sessions.onDidChange((change) => {
         if (change.kind === "reset") void this.read();
-        else if (change.kind === "updates" && change.updates.some(concerns)) this.readSoon();
+        else if (change.kind === "update" && concerns(change.update)) this.soon.request();
       }),
     );
   }
@@ -43,18 +44,6 @@ export class FileHistory extends Observable {
   /** Revert all changes since a message or of a goal; with `dryRun` only return what would change. */
   restore(about: Pick<HistoryRestoreParams, "messageId" | "goalId">, dryRun: boolean, texts = false): Promise<HistoryOutcome> {
     return this.daemon.request("goalwright/history/restore", { sessionId: this.sessions.required(), ...about, dryRun, texts });
-  }
-
-  override dispose(): void {
-    clearTimeout(this.timer);
-    super.dispose();
-  }
-
-  private readSoon(): void {
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      void this.read();
-    }, PAUSE_MS);
   }
 
   private async read(): Promise<void> {

@@ -1,5 +1,5 @@
 import * as vscode from "vscode";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { setting } from "../daemon/environment";
 import { t } from "../l10n";
 import type { ModelProvider, ModelTestResult, OfferedModel } from "../protocol.gen";

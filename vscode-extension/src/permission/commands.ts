@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 import { openFile } from "../chat/open";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import { places } from "../daemon/environment";
 import { asProblem } from "../daemon/problems";
 import type { Action, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";

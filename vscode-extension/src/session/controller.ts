@@ -2,11 +2,13 @@ import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import { asProblem, connectionLost } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
+import { childSession } from "../explore/view";
 import type { Answer } from "../permission/answers";
 import {
   ErrorCode,
   type FileAnswer,
   type FilePart,
+  type GoalTree,
   type Message,
   type PermissionRequest,
   type QueuedPrompt,
@@ -28,7 +30,7 @@ export interface Outgoing {
 /** A file for a prompt: its contents as base64 in `data`; without data, the daemon reads the path `name`. */
 export type Attachment = FilePart;
 
-export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Update[] } | { kind: "outbox" };
+export type Change = { kind: "reset" } | { kind: "update"; update: Update } | { kind: "outbox" } | { kind: "plan"; branchId: string };
 
 /** Workspace storage key for the session to show. */
 export const LAST_SESSION = "goalwright.session";
@@ -60,6 +62,8 @@ export class SessionController extends Observable<Change> {
   private readonly sent = new Map<string, { sessionId: string | undefined; after: number }>();
   /** Ids of queued prompts that are being edited. */
   private readonly held = new Set<string>();
+  /** Branches whose plans were requested. */
+  private readonly planned = new Set<string>();
   /** Agent of the session that the next prompt starts. */
   private agent: string | undefined;
 
@@ -146,9 +150,29 @@ export class SessionController extends Observable<Change> {
   private show(state: SessionState | undefined): void {
     const before = this.state?.pending ?? [];
     this.state = state;
+    this.planned.clear();
     this.settleOutbox();
     this.tellAnswered(before, "");
     this.changed.fire({ kind: "reset" });
+  }
+
+  /** Return the plan of a branch. If not all events of the branch arrived here, it is loaded first, and `onDidChange` fires then. */
+  planOf(branchId: string): GoalTree | undefined {
+    const { state, sessionId } = this;
+    const plan = state?.branches[branchId]?.goalTree;
+    if (!plan && sessionId && !this.planned.has(branchId)) {
+      this.planned.add(branchId);
+      this.loadPlan(sessionId, branchId).catch((error: unknown) => this.log.debug(`no plan of ${branchId}: ${asProblem(error).message}`));
+    }
+    return plan;
+  }
+
+  private async loadPlan(sessionId: string, branchId: string): Promise<void> {
+    const { goalTree } = await this.daemon.request("goalwright/session/load", { sessionId: childSession(sessionId, branchId), messages: 0 });
+    const branch = this.state?.branches[branchId];
+    if (!this.state || !branch || sessionId !== this.sessionId) return;
+    this.state = { ...this.state, branches: { ...this.state.branches, [branchId]: { ...branch, goalTree } } };
+    this.changed.fire({ kind: "plan", branchId });
   }
 
   /** Open a new session with the messages of this one, up to `messageId` if given. This session stays unchanged. */
@@ -306,7 +330,7 @@ export class SessionController extends Observable<Change> {
       if (event.event === "permission_replied") this.tellAnswered(before.pending, event.by);
       this.rememberBusy();
     }
-    this.changed.fire({ kind: "updates", updates: [update] });
+    this.changed.fire({ kind: "update", update });
   }
 
   /** Remove prompts that the daemon has, in its queue or as messages. */

@@ -3,7 +3,7 @@ import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { ago } from "../amounts";
-import type { Parts } from "../commands";
+import type { Parts } from "../extension";
 import type { SessionHit, SessionInfo } from "../protocol.gen";
 import { LAST_SESSION } from "./controller";
 import { t } from "../l10n";

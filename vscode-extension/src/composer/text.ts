@@ -98,25 +98,22 @@ export function promptOf(content: readonly Part[]): { text: string; attachments:
   return { text: words.join("").trim(), attachments };
 }
 
+/** Return the prompts of a session, newest first. */
+function* promptsBack(items: readonly Item[]): Generator<{ key: string; text: string; attachments: Attachment[] }> {
+  for (const item of items.toReversed()) {
+    if (item.kind === "message" && item.message.role === "user") yield { key: item.key, ...promptOf(item.message.content) };
+  }
+}
+
 /** Return the last user prompt; undefined when there is none among these items. */
 export function lastPrompt(items: readonly Item[]): { key: string; text: string; attachments: Attachment[] } | undefined {
-  for (const item of [...items].reverse()) {
-    if (item.kind !== "message" || item.message.role !== "user") continue;
-    const prompt = promptOf(item.message.content);
-    if (prompt.text || prompt.attachments.length > 0) return { key: item.key, ...prompt };
-  }
+  for (const prompt of promptsBack(items)) if (prompt.text || prompt.attachments.length > 0) return prompt;
   return undefined;
 }
 
 /** Return the user's own prompts of a session, newest first, without duplicates. */
 export function promptsOf(items: readonly Item[]): string[] {
-  const found = new Set<string>();
-  for (const item of [...items].reverse()) {
-    if (item.kind !== "message" || item.message.role !== "user") continue;
-    const { text } = promptOf(item.message.content);
-    if (text && handedLine(text) === undefined) found.add(text);
-  }
-  return [...found];
+  return [...new Set([...promptsBack(items)].map(({ text }) => text).filter((text) => text && handedLine(text) === undefined))];
 }
 
 /** Return paths that match the query, best first. `recent`: paths of open tabs, the active one first. */

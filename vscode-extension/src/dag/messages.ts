@@ -21,7 +21,6 @@ export type FromGraph =
   | { type: "messages"; request: number; wanted: TraceMessagesParams }
   | { type: "reveal"; goalId: string | null; branchId: string | null }
   | { type: "focusChat" }
-  | { type: "openTrace" }
   /** Save an SVG to a file that the user chooses. */
   | { type: "savePicture"; name: string; svg: string };
 

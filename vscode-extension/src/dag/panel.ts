@@ -101,9 +101,6 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
       case "focusChat":
         await vscode.commands.executeCommand("goalwright.focusChat");
         return;
-      case "openTrace":
-        await vscode.commands.executeCommand("goalwright.openTrace");
-        return;
       case "savePicture":
         return this.savePicture(message.name, message.svg);
     }

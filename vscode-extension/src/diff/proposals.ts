@@ -137,7 +137,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
 
   /** Forget the files of a request that was answered. */
   release(requestId: string): void {
-    for (const key of this.entries.keys()) if (partsOf(key).requestId === requestId) this.entries.delete(key);
+    for (const key of this.entries.keys()) if (key.startsWith(keyOf({ requestId, path: "" }))) this.entries.delete(key);
   }
 
   dispose(): void {
@@ -261,10 +261,5 @@ function isReadAsUtf8(uri: vscode.Uri): boolean {
 }
 
 function keyOf({ requestId, path }: Proposed): string {
-  return JSON.stringify([requestId, path]);
-}
-
-function partsOf(key: string): Proposed {
-  const [requestId = "", path = ""] = JSON.parse(key) as string[];
-  return { requestId, path };
+  return `${requestId} ${path}`;
 }

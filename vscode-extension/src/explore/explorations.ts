@@ -55,9 +55,8 @@ export class Explorations extends Observable {
   async use(sessionId: string, exploreStartId: string, choice: readonly string[]): Promise<void> {
     const key = outcomeKey(sessionId, exploreStartId);
     if (this.shown.outcomes[key]?.state === "busy") return;
-    const chosen = choice.join(", ");
-    const tell = (outcome: Omit<Outcome, "choice">): void => this.show({ outcomes: { ...this.shown.outcomes, [key]: { ...outcome, choice: chosen } } });
-    tell({ state: "busy", title: t("Using {0}…", chosen), detail: "" });
+    const tell = (outcome: Outcome): void => this.show({ outcomes: { ...this.shown.outcomes, [key]: outcome } });
+    tell({ state: "busy", title: t("Using {0}…", choice.join(", ")), detail: "" });
     try {
       const { applied, title, detail } = await this.daemon.request("goalwright/explore/select", { sessionId, choice: [...choice] });
       // After success, further details are only for the model.

@@ -1,5 +1,5 @@
 /** Branches and sub-agents of a session, and the state of an exploration's card. Pure. */
-import type { BranchMeta, FileDiff, Goal, PermissionRequest, SubagentMeta, ToolCallPart } from "../protocol.gen";
+import type { BranchMeta, FileDiff, PermissionRequest, SubagentMeta, ToolCallPart } from "../protocol.gen";
 import { argumentsOf } from "../session/tools";
 import type { Branches, SessionState } from "../session/state";
 import { branchState, oneLine, type BranchState } from "./format";
@@ -20,8 +20,6 @@ export interface ExplorationView {
   ended: boolean;
   /** True while the daemon waits for the user's choice. */
   awaits: boolean;
-  /** The applied choice. */
-  selected: string | null;
 }
 
 /** Return the exploration that a call of `explore` started; undefined for a call that chooses, or without branches yet. */
@@ -32,7 +30,7 @@ export function explorationView(state: SessionState, call: ToolCallPart): Explor
 
 export function explorationOf(state: SessionState, exploreStartId: string): ExplorationView {
   const { awaits, pending, goalTree } = state;
-  const merge = mergeGoal(goalTree.goals, exploreStartId);
+  const merge = goalTree.goals.find((goal) => goal.type === "explore_merge" && goal.exploreStartId === exploreStartId);
   // For a choice made while other branches run, the goal that started the exploration has it until there is a merge
   // goal.
   const holder = merge ?? goalTree.goals.find((goal) => goal.id === exploreStartId);
@@ -42,12 +40,7 @@ export function explorationOf(state: SessionState, exploreStartId: string): Expl
     return { branch, requests, state: branchState(branch, requests.length > 0), chosen: takes(selected, branch.id) };
   });
   const ended = branches.length > 0 && branches.every(({ branch }) => branch.status !== "exploring");
-  return { exploreStartId, branches, ended, awaits: awaits.includes(exploreStartId), selected };
-}
-
-/** Return the merge goal of an exploration, if there is one. */
-export function mergeGoal(goals: readonly Goal[], exploreStartId: string): Goal | undefined {
-  return goals.find((goal) => goal.type === "explore_merge" && goal.exploreStartId === exploreStartId);
+  return { exploreStartId, branches, ended, awaits: awaits.includes(exploreStartId) };
 }
 
 /** Return the sub-agent that a call of `task` started. */
@@ -95,8 +88,6 @@ function takes(selected: string | null, id: string): boolean {
 /** The result of a choice. `busy`: the daemon is still applying it. */
 export interface Outcome {
   state: "busy" | "applied" | "refused";
-  /** The chosen part: `A`, or `A:src/a.py`. */
-  choice: string;
   title: string;
   detail: string;
 }

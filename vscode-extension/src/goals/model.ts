@@ -11,7 +11,6 @@ import type { Branches } from "../session/state";
 import { t } from "../l10n";
 
 export interface GoalRow {
-  id: string;
   label: string;
   /** Gray text beside the label. */
   description: string;
@@ -46,7 +45,6 @@ export function row({ tree, running, branched }: GoalContext, goal: Goal, number
   const status = STATUS_WORDS[goal.status];
   const label = number ? `${number} ${oneLine(goal.description)}` : oneLine(goal.description);
   return {
-    id: goal.id,
     label,
     description: mergeWords(goal) || summary || (current && goal.status !== "completed" ? t("current") : ""),
     spoken: [label, status, mergeWords(goal), summary].filter(Boolean).join(", "),
@@ -180,7 +178,6 @@ export interface BranchRow {
   icon: GoalRow["icon"];
   /** Context value for menus. */
   contextValue: string;
-  state: BranchState;
 }
 
 const ICONS: Readonly<Record<BranchState, GoalRow["icon"]>> = {
@@ -205,7 +202,6 @@ export function branchRow(branch: BranchMeta, waiting: boolean, chosen: boolean)
     spoken: [t("Branch {0}", label), STATE_WORDS[state], chosen ? t("used") : "", description].filter(Boolean).join(", "),
     icon: chosen ? { id: "pass-filled", color: "charts.green" } : ICONS[state],
     contextValue: `branch.${state}`,
-    state,
   };
 }
 

@@ -19,7 +19,6 @@ export interface ProblemLine {
 export interface ToolView {
   call: ToolCallPart;
   result: ToolResultPart | undefined;
-  request: PermissionRequest | undefined;
   state: ToolState;
   /** The action in words: the result's title, the request's, or the main argument. */
   title: string;
@@ -63,7 +62,6 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
   return {
     call,
     result,
-    request,
     state,
     // A job's title contains its id, for which the row has no space.
     title: job ? mainArgument(input) : titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),

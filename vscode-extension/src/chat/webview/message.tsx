@@ -49,51 +49,36 @@ export const MessageView = memo(
     ) : (
       <AssistantMessage {...props} />
     ),
-  (a, b) =>
-    sameParts(a.parts, b.parts) && a.streaming === b.streaming && a.retryable === b.retryable && a.plans === b.plans && (a.marks === undefined) === (b.marks === undefined) && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
+  (a, b) => {
+    const [before, after] = [shownOf(a), shownOf(b)];
+    return before.length === after.length && before.every((value, index) => value === after[index]);
+  },
 );
 
 function hasChanges(changes: Changes): boolean {
   return Object.keys(changes).length > 0;
 }
 
-function sameParts(a: MessageProps["parts"], b: MessageProps["parts"]): boolean {
-  return a === b || (a.length === b.length && a.every((part, index) => part === b[index] || sameReads(part, b[index])));
-}
-
-function sameReads(a: MessageProps["parts"][number], b: MessageProps["parts"][number]): boolean {
-  return a?.type === "reads" && b?.type === "reads" && a.calls.length === b.calls.length && a.calls.every((call, index) => call === b.calls[index]);
-}
-
-function callsOf(parts: MessageProps["parts"]): readonly ToolCallPart[] {
-  return parts.flatMap((part) => (part?.type === "tool_call" ? [part] : part?.type === "reads" ? part.calls : []));
-}
-
-function sameChanges(a: MessageProps, b: MessageProps): boolean {
-  if (a.changes === b.changes) return true;
-  if (b.role === "user") return hasChanges(a.changes) === hasChanges(b.changes);
-  return callsOf(b.parts).every(({ id }) => a.changes[id]?.state === b.changes[id]?.state);
-}
-
 const PLAN_TOOLS = new Set(["goal", "step"]);
+const WORK_TOOLS = new Set(["explore", "task"]);
 
-/** Compare the data for cards of branches and sub-agents, and the goal numbers in plan cards and marks. */
-function sameChildren(a: MessageProps, b: MessageProps): boolean {
-  const sameTree = a.session.goalTree === b.session.goalTree;
-  const sameFamily = a.session.branches === b.session.branches && a.session.subagents === b.session.subagents && a.session.awaits === b.session.awaits;
-  const same = a.explored === b.explored && sameFamily && a.session.pending === b.session.pending && sameTree;
-  if (same) return true;
-  const calls = callsOf(b.parts);
-  if (!sameTree && (b.marks !== undefined || calls.some(({ name }) => PLAN_TOOLS.has(name)))) return false;
-  return !calls.some(({ name }) => name === "explore" || name === "task");
-}
-
-function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionState): boolean {
-  if (a.results === b.results && a.progress === b.progress && a.pending === b.pending && a.jobs === b.jobs) return true;
-  const request = (state: SessionState, id: string): unknown => state.pending.find((one) => one.toolCallId === id);
-  return callsOf(parts).every(
-    ({ id }) => a.results[id] === b.results[id] && a.progress[id] === b.progress[id] && request(a, id) === request(b, id) && isOver(a, id) === isOver(b, id),
-  );
+/** Return all values that a message shows, to compare them one by one. */
+function shownOf({ role, parts, session, changes, explored, streaming, retryable, plans, marks }: MessageProps): unknown[] {
+  const calls = parts.flatMap((part) => (part?.type === "tool_call" ? [part] : part?.type === "reads" ? part.calls : []));
+  const { results, progress, pending, branches, subagents, awaits, goalTree } = session;
+  const plan = marks !== undefined || calls.some(({ name }) => PLAN_TOOLS.has(name));
+  const work = calls.some(({ name }) => WORK_TOOLS.has(name));
+  return [
+    ...parts.flatMap((part): unknown[] => (part?.type === "reads" ? ["reads", ...part.calls] : [part])),
+    ...calls.flatMap(({ id }) => [results[id], progress[id], pending.find((one) => one.toolCallId === id), isOver(session, id), changes[id]?.state]),
+    ...(plan ? [goalTree] : []),
+    ...(work ? [explored, branches, subagents, awaits, pending, goalTree] : []),
+    streaming,
+    retryable,
+    plans,
+    marks === undefined,
+    role === "user" && hasChanges(changes),
+  ];
 }
 
 interface UserMessageProps extends Pick<MessageProps, "id" | "parts" | "editable" | "retryable"> {

@@ -210,7 +210,7 @@ test("a row of a branch says what it is at, and how it came out", () => {
   );
   const done = branchRow({ ...at, status: "completed", summary: "**Two**\n`files`." }, false, true);
   assert.deepEqual([done.description, done.spoken], ["used · Two files.", "Branch A: Way A, done, used, used · Two files."]);
-  const tip = branchTooltip(branch("A", { description: "[x](command:y)", status: "completed", score: score() }), false, (value) => value.replace(/[[\]()]/g, "\\$&"));
+  const tip = branchTooltip(branch("A", { description: "[x](command:y)", status: "completed", score: score() }), false);
   assert.ok(tip.includes("\\[x\\]\\(command:y\\)"), tip);
   assert.ok(tip.includes("Tokens: 12k"), tip);
 });

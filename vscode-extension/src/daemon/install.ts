@@ -51,7 +51,7 @@ export class Installation {
   }
 
   /** Create the environment. Throws a Problem on failure, after removing incomplete files. */
-  async install(options: InstallOptions): Promise<string> {
+  async install(options: InstallOptions): Promise<void> {
     const bundle = await this.bundle();
     options.report(t("looking for Python…"));
     const base = await findBasePython(options.basePython, options.log);
@@ -71,7 +71,6 @@ export class Installation {
         [...pip, "-c", bundle.constraints, `${bundle.wheel}[servers]`],
       );
       await writeFile(path.join(folder, MARKER), JSON.stringify({ version: bundle.version, base: base.executable }));
-      return python;
     } catch (error) {
       await rm(folder, { recursive: true, force: true });
       throw error;

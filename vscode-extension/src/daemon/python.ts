@@ -5,7 +5,6 @@ export interface Python {
   /** Program and arguments that start it, e.g. `["py", "-3"]`. */
   command: readonly string[];
   executable: string;
-  version: readonly [number, number, number];
 }
 
 const MINIMUM = [3, 11] as const;
@@ -74,7 +73,7 @@ export async function findBasePython(configured: string, log: (line: string) => 
     const reason = typeof found === "string" ? found : objection(found);
     if (reason === undefined && typeof found !== "string") {
       log(`Python ${found.version.join(".")} at ${found.executable}`);
-      return { command, executable: found.executable, version: found.version };
+      return { command, executable: found.executable };
     }
     reasons.push(String(reason));
     if (reason !== absent(command)) telling.push(String(reason));

@@ -249,11 +249,10 @@ export class ProblemWatcher<T> {
   private async opening(uri: string, deadline: number): Promise<void> {
     if (this.documents.has(uri)) return;
     let failed = false;
-    const opened = this.editor.open(uri).catch(() => {
+    void this.editor.open(uri).catch(() => {
       failed = true;
       this.waiting.happened();
     });
-    void opened;
     await this.waiting.until(() => (failed || this.documents.has(uri) ? 0 : undefined), () => deadline);
   }
 

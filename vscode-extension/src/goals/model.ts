@@ -205,8 +205,8 @@ export function branchRow(branch: BranchMeta, waiting: boolean, chosen: boolean)
   };
 }
 
-/** Return a tooltip in Markdown; `escape` makes the model's text harmless. */
-export function branchTooltip(branch: BranchMeta, waiting: boolean, escape: (text: string) => string): string {
+/** Return a tooltip in Markdown. The model's text is escaped. */
+export function branchTooltip(branch: BranchMeta, waiting: boolean): string {
   const state = STATE_WORDS[branchState(branch, waiting)];
   const place = branch.node ? ` · ${t("on {0}", escape(branch.node))}` : "";
   const lines = [`**${t("Branch {0}", escape(branchLabel(branch)))}**`, `_${state}_${place}`];

@@ -98,8 +98,8 @@ export function changedGoals(tree: GoalTree, changes: readonly Pick<HistoryChang
 }
 
 /** Count the completed goals and all goals, without abandoned ones. */
-export function progress(tree: GoalTree): { done: number; all: number } {
-  const live = tree.goals.filter((goal) => goal.status !== "abandoned");
+export function progress({ goals }: { goals: readonly Pick<Goal, "status">[] }): { done: number; all: number } {
+  const live = goals.filter((goal) => goal.status !== "abandoned");
   return { done: live.filter((goal) => goal.status === "completed").length, all: live.length };
 }
 

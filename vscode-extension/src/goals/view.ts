@@ -5,9 +5,9 @@ import type { FileHistory } from "../history/model";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { changedGoals, childrenOf, drop, goalNumbers, goalOf, matchingGoals, NO_GOALS, progress } from "./tree";
-import type { Branches, Update } from "../session/state";
+import type { Branches } from "../session/state";
 import type { GoalCommands } from "./commands";
-import { below, branchElement, branchGoalElement, branchRow, branchTooltip, escape, type GoalRow, placeOf, row, tooltip } from "./model";
+import { below, branchElement, branchGoalElement, branchRow, branchTooltip, type GoalRow, placeOf, row, tooltip } from "./model";
 import { Soon } from "../observable";
 import { plural, t } from "../l10n";
 
@@ -40,6 +40,8 @@ export class GoalsView
   private shown: string | null = null;
   /** Many events at once cause only one repaint. */
   private readonly soon = new Soon(30, () => this.refresh());
+  /** The values from which the rows were made. */
+  private drawn: readonly unknown[] = [];
   /** The filter's text, and the goals that it shows. */
   private query = "";
   private matching: ReadonlySet<string> | undefined;
@@ -71,12 +73,13 @@ export class GoalsView
       }),
       // The row of a goal offers to undo its changes.
       history.onDidChange(() => this.soon.request()),
-      sessions.onDidChange((change) => {
-        if (change.kind === "reset" || change.kind === "plan" || (change.kind === "update" && concerns(change.update))) this.soon.request();
-        if (change.kind !== "plan" || change.branchId !== this.wanted?.branchId) return;
-        const { goalId, branchId } = this.wanted;
-        this.wanted = undefined;
-        void this.reveal(goalId, branchId);
+      sessions.onDidChange(() => {
+        const { sessionId, state } = sessions;
+        const rows = [sessionId, state?.goalTree, state?.branches, state?.pending, state?.session.status];
+        // Streaming text, for example, changes no row.
+        if (rows.every((value, index) => value === this.drawn[index])) return;
+        this.drawn = rows;
+        this.soon.request();
       }),
     ];
     this.refresh();
@@ -204,7 +207,7 @@ export class GoalsView
     const { branch: inBranch, goal: goalId } = placeOf(element);
     if (inBranch !== undefined && goalId === undefined) {
       const branch = this.branches[inBranch];
-      if (branch) item.tooltip = new vscode.MarkdownString(branchTooltip(branch, this.waits(branch.id), escape), true);
+      if (branch) item.tooltip = new vscode.MarkdownString(branchTooltip(branch, this.waits(branch.id)), true);
       return item;
     }
     const tree = this.treeOf(inBranch);
@@ -266,6 +269,10 @@ export class GoalsView
     this.view.description = all > 0 ? `${done}/${all}` : "";
     this.changed.fire(undefined);
     this.follow();
+    const { wanted } = this;
+    if (!wanted || !this.sessions.planOf(wanted.branchId)) return;
+    this.wanted = undefined;
+    void this.reveal(wanted.goalId, wanted.branchId);
   }
 
   /** Reveal the current goal without changing selection or focus. */
@@ -293,36 +300,4 @@ function itemOf({ label, description, icon, spoken }: Pick<GoalRow, "label" | "d
 
 function filterWords(query: string, count: number): string {
   return count === 0 ? t("No goal matches “{0}”.", query) : plural(count, "Filter “{1}”: {0} goal", "Filter “{1}”: {0} goals", count, query);
-}
-
-/** Return true if an update changes a row. Streaming text does not, so it causes no repaint. */
-function concerns(update: Update): boolean {
-  if (!("event" in update)) return false;
-  const { event } = update;
-  switch (event.event) {
-    case "message_added":
-      return event.affectedGoals.length > 0;
-    case "goal_added":
-    case "goal_updated":
-    case "goal_moved":
-    case "goal_removed":
-    case "session_updated":
-    case "turn_started":
-    case "turn_ended":
-    case "branch_started":
-    case "branch_placed":
-    case "branch_goal_added":
-    case "branch_goal_updated":
-    case "branch_message_added":
-    case "branch_completed":
-    case "branch_removed":
-    case "explore_completed":
-      return true;
-    case "permission_asked":
-      return event.request.branchId !== null;
-    case "permission_replied":
-      return true;
-    default:
-      return false;
-  }
 }

@@ -30,7 +30,7 @@ export interface Outgoing {
 /** A file for a prompt: its contents as base64 in `data`; without data, the daemon reads the path `name`. */
 export type Attachment = FilePart;
 
-export type Change = { kind: "reset" } | { kind: "update"; update: Update } | { kind: "outbox" } | { kind: "plan"; branchId: string };
+export type Change = { kind: "reset" } | { kind: "update"; update: Update } | { kind: "outbox" } | { kind: "plan" };
 
 /** Workspace storage key for the session to show. */
 export const LAST_SESSION = "goalwright.session";
@@ -172,7 +172,7 @@ export class SessionController extends Observable<Change> {
     const branch = this.state?.branches[branchId];
     if (!this.state || !branch || sessionId !== this.sessionId) return;
     this.state = { ...this.state, branches: { ...this.state.branches, [branchId]: { ...branch, goalTree } } };
-    this.changed.fire({ kind: "plan", branchId });
+    this.changed.fire({ kind: "plan" });
   }
 
   /** Open a new session with the messages of this one, up to `messageId` if given. This session stays unchanged. */

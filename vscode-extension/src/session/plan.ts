@@ -44,20 +44,14 @@ export function planned(text: string): readonly PlannedStep[] | undefined {
   } catch {
     return undefined;
   }
-  const list = Array.isArray(value) ? value : stepsOf(value);
-  return list && stepsIn(list, 2);
+  const list = Array.isArray(value) ? value : (value as { steps?: unknown } | null)?.steps;
+  return Array.isArray(list) ? stepsIn(list, 2) : undefined;
 }
 
 /** Parse parts that are a plan: one text of JSON, and no other text. */
 export function plannedParts(parts: readonly (Part | undefined)[]): readonly PlannedStep[] | undefined {
   const texts = parts.flatMap((part) => (part?.type === "text" && part.text.trim() ? [part.text] : []));
   return texts.length === 1 && texts[0] !== undefined ? planned(texts[0]) : undefined;
-}
-
-function stepsOf(value: unknown): readonly unknown[] | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const steps = (value as Record<string, unknown>)["steps"];
-  return Array.isArray(steps) ? steps : undefined;
 }
 
 function stepsIn(list: readonly unknown[], depth: number): readonly PlannedStep[] | undefined {

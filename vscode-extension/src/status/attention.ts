@@ -64,7 +64,7 @@ export class Attention extends Observable {
       if (!session.waits) this.told.delete(session.sessionId);
       else if (!this.told.has(session.sessionId)) {
         this.told.add(session.sessionId);
-        this.tell(session.sessionId, t("“{0}” needs your approval", name(session.title)), "approvals");
+        this.tell(session.sessionId, needsApproval(session.title), "approvals");
       }
     }
     for (const id of this.told) if (!active.some(({ sessionId }) => sessionId === id)) this.told.delete(id);
@@ -86,6 +86,10 @@ export class Attention extends Observable {
       if (picked) void vscode.commands.executeCommand("goalwright.showSession", sessionId);
     });
   }
+}
+
+export function needsApproval(title: string): string {
+  return t("“{0}” needs your approval", name(title));
 }
 
 function name(title: string): string {

@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { Daemon, DaemonState } from "../daemon/daemon";
 import { diskFolders, workspaceFolder } from "../daemon/environment";
 import type { SessionController } from "../session/controller";
-import type { Attention } from "./attention";
+import { type Attention, needsApproval } from "./attention";
 import { requestTitle } from "../explore/format";
 import { modeWords } from "../permission/format";
 import type { ActiveSession, DaemonStatus } from "../protocol.gen";
@@ -130,8 +130,4 @@ function connectedWords(status: DaemonStatus, session: SessionState | undefined,
 
 function needsWord(count: number): string {
   return count > 1 ? t("{0} approvals needed", count) : t("approval needed");
-}
-
-function needsApproval(title: string): string {
-  return t("“{0}” needs your approval", title || t("Untitled session"));
 }

@@ -19,55 +19,41 @@ import { visible, visibleLine } from "./visible";
 import { highlight } from "./highlight";
 import { t } from "../../l10n";
 
-const ICONS: Record<ToolState, IconName> = {
-  pending: "pending",
-  running: "running",
-  "waiting for approval": "waiting",
-  done: "check",
-  failed: "cross",
-  denied: "denied",
-  canceled: "denied",
+/** The icon and the word for each state, and a remark after the title where the icon alone does not make the state clear. */
+const STATES: Record<ToolState, { icon: IconName; word: string; remark?: string }> = {
+  pending: { icon: "pending", word: t("pending") },
+  running: { icon: "running", word: t("running") },
+  "waiting for approval": { icon: "waiting", word: t("waiting for approval"), remark: t("waiting") },
+  done: { icon: "check", word: t("done") },
+  failed: { icon: "cross", word: t("failed"), remark: t("failed") },
+  denied: { icon: "denied", word: t("rejected"), remark: t("rejected") },
+  canceled: { icon: "denied", word: t("stopped") },
 };
-const STATES: Record<ToolState, string> = {
-  pending: t("pending"),
-  running: t("running"),
-  "waiting for approval": t("waiting for approval"),
-  done: t("done"),
-  failed: t("failed"),
-  denied: t("rejected"),
-  canceled: t("stopped"),
+/**
+ * The verb of each tool, and the first word of the daemon's titles where it differs from the tool's name. `light`: it only
+ * reads, or changes the plan, whose changes have their own view.
+ */
+const TOOLS: Record<string, { verb: string; said?: string; light?: boolean }> = {
+  read: { verb: t("Read"), light: true },
+  ls: { verb: t("List"), said: "list", light: true },
+  glob: { verb: t("Find"), said: "find", light: true },
+  grep: { verb: t("Search"), said: "search", light: true },
+  edit: { verb: t("Edit") },
+  write: { verb: t("Write") },
+  patch: { verb: t("Patch") },
+  bash: { verb: t("Run"), said: "run" },
+  job: { verb: t("Job") },
+  goal: { verb: t("Plan"), said: "plan", light: true },
+  step: { verb: t("Plan"), said: "plan", light: true },
+  read_progress: { verb: t("Progress"), said: "progress", light: true },
+  diagnostics: { verb: t("Check"), said: "check", light: true },
+  explore: { verb: t("Explore") },
+  task: { verb: t("Task") },
+  hand_over: { verb: t("Hand over"), said: "hand" },
+  question: { verb: t("Ask"), said: "ask" },
 };
-const VERBS: Record<string, string> = {
-  read: t("Read"),
-  ls: t("List"),
-  glob: t("Find"),
-  grep: t("Search"),
-  edit: t("Edit"),
-  write: t("Write"),
-  patch: t("Patch"),
-  bash: t("Run"),
-  job: t("Job"),
-  goal: t("Plan"),
-  step: t("Plan"),
-  read_progress: t("Progress"),
-  diagnostics: t("Check"),
-  explore: t("Explore"),
-  task: t("Task"),
-  hand_over: t("Hand over"),
-  question: t("Ask"),
-};
-/** First words of the daemon's titles that differ from the tool's name. */
-const SAID: Record<string, string> = { ls: "list", glob: "find", grep: "search", bash: "run", goal: "plan", step: "plan", read_progress: "progress", diagnostics: "check", hand_over: "hand", question: "ask" };
-/** Read-only tools, and the plan's tools, whose changes have their own view. */
-const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "step", "read_progress", "diagnostics"]);
 /** Tools that change files; a title may begin with the name of another one. */
 const WRITERS = new Set(["edit", "write", "patch"]);
-/** Words after the title, for states that the icon alone does not make clear. */
-const REMARKS: Partial<Record<ToolState, string>> = {
-  "waiting for approval": t("waiting"),
-  denied: t("rejected"),
-  failed: t("failed"),
-};
 const FIRST_PROBLEMS = 5;
 
 interface CardProps {
@@ -82,16 +68,16 @@ export function ToolCard({ view, change, children }: CardProps): JSX.Element {
   const { call, state } = view;
   const showsTail = call.name === "bash" && view.output !== "" && (state === "running" || state === "failed" || state === "canceled");
   const undone = change?.state === "undone";
-  const light = LIGHT.has(view.call.name) && view.state !== "waiting for approval";
+  const light = TOOLS[call.name]?.light && state !== "waiting for approval";
   return (
     <article
       class={`tool tool-${view.state.split(" ", 1)[0]} ${light ? "tool-light" : ""} ${undone ? "tool-undone" : ""}`}
-      aria-label={[t("Tool {0}: {1}", call.name, STATES[state]), ...view.ended.filter((word) => word !== STATES[state])].join(", ")}
+      aria-label={[t("Tool {0}: {1}", call.name, STATES[state].word), ...view.ended.filter((word) => word !== STATES[state].word)].join(", ")}
     >
       <div class="tool-row">
         <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
-          <Icon name={ICONS[view.state]} />
-          <span class="verb">{VERBS[view.call.name] ?? view.call.name}</span>
+          <Icon name={STATES[state].icon} />
+          <span class="verb">{TOOLS[call.name]?.verb ?? call.name}</span>
           <Title words={visibleLine(bare(view))} path={view.path} />
           <Counts added={view.added} removed={view.removed} />
           {remarks(view, undone).map((remark) => (
@@ -155,7 +141,7 @@ export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JS
   const changes = planChanges(view.result);
   if (changes.length === 0) return <ToolCard view={view} change={undefined} />;
   return (
-    <article class="tool tool-light plan-card" aria-label={t("Tool {0}: {1}", view.call.name, STATES[view.state])}>
+    <article class="tool tool-light plan-card" aria-label={t("Tool {0}: {1}", view.call.name, STATES[view.state].word)}>
       <div class="tool-row">
         <PlanChanges changes={changes} tree={tree} />
         <IconButton icon="chevron" label={t("Details")} class="symbol card-button" aria-expanded={open} onClick={toggle} />
@@ -188,7 +174,7 @@ function Title({ words, path }: { words: string; path: string | undefined }): JS
 }
 
 function remarks(view: ToolView, undone: boolean): string[] {
-  const state = view.state === "canceled" && !view.job ? (view.result?.metadata["canceled"] === true ? t("stopped") : view.result?.title || t("not run")) : REMARKS[view.state];
+  const state = view.state === "canceled" && !view.job ? (view.result?.metadata["canceled"] === true ? t("stopped") : view.result?.title || t("not run")) : STATES[view.state].remark;
   const ended = view.ended.length > 1 || view.state === "done" ? view.ended : [state, ...view.ended];
   return [ended.filter(Boolean).join(" · "), view.altered ? t("edited by you") : "", view.job?.id ?? "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
 }
@@ -242,10 +228,10 @@ function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
 
 /** Return the title without the parts shown beside it: the counts, and a verb at the beginning. */
 function bare({ title, call, added }: ToolView): string {
-  const verb = VERBS[call.name] ?? call.name;
+  const { verb, said: other } = TOOLS[call.name] ?? { verb: call.name, said: undefined };
   const words = added === undefined ? title : uncounted(title);
   const first = words.split(" ", 1)[0]?.toLowerCase() ?? "";
-  const said = first === verb.toLowerCase() || first === SAID[call.name] || first === call.name || (WRITERS.has(call.name) && WRITERS.has(first));
+  const said = first === verb.toLowerCase() || first === other || first === call.name || (WRITERS.has(call.name) && WRITERS.has(first));
   return said ? words.slice(first.length).trimStart() : words;
 }
 

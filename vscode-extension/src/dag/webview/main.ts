@@ -7,6 +7,7 @@ import type { DagEdge, DagNode, SessionView } from "../../../../daemon/api/page/
 import { showWay } from "../../../../daemon/api/page/levels.js";
 import { coloursOf, pictureOf } from "../../../../daemon/api/page/picture.js";
 import { messagesWord, money, nodeStatusWord, sessionWord, tokensWord } from "../../../../daemon/api/page/format.js";
+import { progress } from "../../goals/tree";
 import type { ToGraph } from "../messages";
 import { Graph } from "./graph";
 import { HostMessages, post, save, saved } from "./host";
@@ -105,10 +106,8 @@ function page(root: HTMLElement): void {
     facts.replaceChildren();
     if (!state) return;
     const { trace } = state;
-    const { goals } = state.goalTree;
-    const live = goals.filter((goal) => goal.status !== "abandoned");
-    const done = live.filter((goal) => goal.status === "completed").length;
-    const words = [live.length > 0 ? t("{0} of {1} goals done", done, live.length) : "", messagesWord(trace.totalMessages), tokensWord(trace.totalTokens), money(trace.totalCost, trace.unpricedTokens)];
+    const { done, all } = progress(state.goalTree);
+    const words = [all > 0 ? t("{0} of {1} goals done", done, all) : "", messagesWord(trace.totalMessages), tokensWord(trace.totalTokens), money(trace.totalCost, trace.unpricedTokens)];
     facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)), words.filter(Boolean).join(" · "));
   }
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from lsp_bridge.cli.client import ConnectionLostError
 from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
-from lsp_bridge.server.documents.open_text import OpenText
+from lsp_bridge.server.documents.open_text import OpenText, PartChange
 from tools.json_access import integer, mapping, mappings, string
 from tools.localization import t
 
@@ -157,12 +157,12 @@ class EditorFiles:
 
 def edited(text: str, edits: list[dict[str, Any]]) -> str:
     """Return the text after edits of LSP, whose columns count UTF-16 units. Edits do not overlap."""
-    whole = OpenText(text)
     places = [mapping(edit.get("range")) for edit in edits]
     spans = [(_position(place.get("start")), _position(place.get("end"))) for place in places]
-    for (start, end), edit in sorted(zip(spans, edits, strict=True), key=lambda one: one[0], reverse=True):
-        whole.replace(start, end, string(edit.get("newText")))
-    return whole.text
+    changes = [
+        PartChange(*span, string(edit.get("newText"))) for span, edit in zip(spans, edits, strict=True)
+    ]
+    return OpenText(text).changed(sorted(changes, reverse=True, key=lambda one: one[:2])).text
 
 
 def _position(place: object) -> tuple[int, int]:

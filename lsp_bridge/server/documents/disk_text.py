@@ -36,8 +36,8 @@ def stamp_of(path: Path) -> Stamp | None:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
-def shows(path: Path, texts: Sequence[tuple[int, Sequence[str]]]) -> list[bool]:
-    """Return for each text (its length, and its parts) whether an editor that shows it may have read it from ``path``.
+def shows(path: Path, texts: Sequence[str]) -> list[bool]:
+    """Return for each text whether an editor that shows it may have read it from ``path``.
 
     Editors show encodings, byte-order marks and line ends in their own way. A file that is not regular, or does not
     exist, has no text.
@@ -45,15 +45,11 @@ def shows(path: Path, texts: Sequence[tuple[int, Sequence[str]]]) -> list[bool]:
     try:
         opened = open_regular(path, follow=True)
     except (OSError, ValueError):
-        return [not length for length, _ in texts]
+        return [not text for text in texts]
     with opened as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            wanted = {
-                number: _to_lf("".join(parts))
-                for number, (length, parts) in enumerate(texts)
-                if _fits(size, length)
-            }
+            wanted = {number: _to_lf(text) for number, text in enumerate(texts) if _fits(size, len(text))}
             data = _read(file.fileno(), size) if wanted else b""
         except OSError:
             return [False for _ in texts]

@@ -3,7 +3,7 @@
 LSP has the text of a buffer, not whether it is saved. A buffer counts as unsaved from the user's change until it is
 saved or equals the disk again. Comparing buffer and disk is not enough: after another program wrote the file, the
 editor's clean buffer is stale for a moment. So each document remembers its text when it last equalled the disk. Nothing
-is compared on a keystroke, only on request, and some time after the last change (see ``check``).
+is compared on a keystroke, only on request, and some time after the last change.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pygls.uris import to_fs_path
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Wakeup
 from lsp_bridge.server.documents.disk_text import Stamp, shows, stamp_of
-from lsp_bridge.server.documents.open_text import OpenText, Units
+from lsp_bridge.server.documents.open_text import OpenText, PartChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lsprotocol import types
 
+    from lsp_bridge.language_client.text.positions import PositionEncoding
     from tools.ports import AppliedEdit
 
 log = logging.getLogger(__name__)
@@ -67,17 +69,15 @@ class OpenDocument:
     """Why it is not known, for the model."""
     changes: int = 0
     """Rises with each change."""
-    saved_content: OpenText | None = None
+    saved_text: str | None = None
     """The text when it last equalled the disk."""
     saved_at: int = -1
     """``changes`` at that time."""
     saved_stamp: Stamp | None = None
     """The file on disk at that time."""
-    decided: tuple[int, Stamp | None, bool] | None = None
-    """The last result, with the text and the file on disk that it was found for."""
     recent: deque[OpenText] = field(default_factory=lambda: deque(maxlen=_RECENT))
     """Texts of before the last changes."""
-    told_saved: OpenText | None = None
+    told_saved: str | None = None
     """Between a reported save and the next change: the text that was on disk before the save."""
     changing: Wakeup = field(default_factory=Wakeup)
     """Rings when the editor reports a change, or that the document is closed."""
@@ -106,39 +106,32 @@ class OpenDocument:
 
     def find_out(self) -> bool:
         """Return whether the text has no unsaved changes; blocking."""
+        self.content.lines()  # the next change needs them
         return self._decide(None)
 
     def untouched(self) -> bool:
         """Return whether the text equals the last known one on disk; does not read the disk."""
-        before = self.saved_content
-        return (
-            self.known and before is not None and (self.changes == self.saved_at or self.content.same(before))
-        )
+        before = self.saved_text
+        return self.known and before is not None and (self.changes == self.saved_at or self.text == before)
 
     def undecided(self) -> bool:
-        """Return whether ``find_out`` should be asked first, or the text has to be put together, which takes a
-        moment."""
-        return self.known and self.content.length > LARGE and not (self.content.is_whole and self.untouched())
+        """Return whether ``find_out`` should be asked first, which takes a moment."""
+        return self.known and len(self.text) > LARGE and not self.untouched()
 
     def _decide(self, most: int | None) -> bool:
         if not self.known:
             return False
         if self.untouched():
             return True
-        changes, content, before = self.changes, self.content, self.saved_content
+        changes, content, before = self.changes, self.content, self.saved_text
         stamp = stamp_of(self.path)
-        if self.decided is not None and self.decided[:2] == (changes, stamp):
-            return self.decided[2]
         if before is not None and stamp is not None and stamp == self.saved_stamp:
-            same = False  # the disk is unchanged, but the text is not
-        elif most is not None and content.length > most:
+            return False  # the disk is unchanged, but the text is not
+        if most is not None and len(content.text) > most:
             return False
-        else:
-            content = content.copy()
-            same = self._shown(content)
-            if same and changes == self.changes:
-                self.is_on_disk(content, changes, stamp)
-        self.decided = (changes, stamp, same)
+        same = self._shown(content)
+        if same and changes == self.changes:
+            self.is_on_disk(content.text, changes, stamp)
         return same
 
     def _shown(self, content: OpenText) -> bool:
@@ -148,8 +141,9 @@ class OpenDocument:
         these, the editor is trusted: it has saved in a way (an encoding, a path) that cannot be seen here.
         """
         before = self.told_saved
-        older = [] if before is None else [old for old in list(self.recent) if not old.same(before)]
-        found = shows(self.path, [(one.length, one.parts()) for one in (content, *older)])
+        earlier = [] if before is None else [text.read() for text in list(self.recent)]
+        older = [text for text in earlier if text != before]
+        found = shows(self.path, [content.text, *older])
         return found[0] or (before is not None and not any(found[1:]))
 
     def tell_change(self) -> None:
@@ -164,9 +158,9 @@ class OpenDocument:
         self.changing.wake()
         self.saving.wake()
 
-    def is_on_disk(self, content: OpenText, changes: int, stamp: Stamp | None) -> None:
-        """Note that the file held ``content``."""
-        self.saved_content, self.saved_at, self.saved_stamp = content, changes, stamp
+    def is_on_disk(self, text: str, changes: int, stamp: Stamp | None) -> None:
+        """Note that the file held ``text``."""
+        self.saved_text, self.saved_at, self.saved_stamp = text, changes, stamp
 
 
 @dataclass(slots=True)
@@ -174,11 +168,11 @@ class OpenDocuments:
     """The documents of one editor. Everything but ``is_saved`` happens on the event loop."""
 
     writer: Writer
-    units: Units = "utf-16"
+    units: PositionEncoding = "utf-16"
     later: Callable[[OpenDocument], None] = lambda document: None
-    """Told of each change; calls ``check`` in a thread some time after the last one."""
-    soon: Callable[[OpenDocument], None] = lambda document: check(document)
-    """Calls ``check`` in a thread, now: the file may change before the next request."""
+    """Told of each change; calls ``find_out`` in a thread some time after the last one."""
+    soon: Callable[[OpenDocument], object] = lambda document: document.find_out()
+    """Calls ``find_out`` in a thread, now: the file may change before the next request."""
     _by_uri: dict[str, OpenDocument] = field(default_factory=dict[str, OpenDocument])
     _by_path: dict[Path, list[OpenDocument]] = field(default_factory=dict[Path, list[OpenDocument]])
     _folded: dict[str, set[Path]] = field(default_factory=dict[str, set[Path]])
@@ -218,19 +212,14 @@ class OpenDocuments:
             document.version = version
             self.lost(uri, "the editor's changes came in the wrong order")
             return document
-        for change in changes:
-            part = getattr(change, "range", None)
-            if part is None:
-                if document.content.length <= LARGE:
-                    document.recent.append(document.content)
-                document.content = OpenText(change.text)
-                document.known = True
+        for is_whole, group in groupby(changes, lambda change: getattr(change, "range", None) is None):
+            before = document.content
+            if is_whole:
+                document.content, document.known = OpenText(list(group)[-1].text), True
             elif document.known:
-                start, end = part.start, part.end
-                document.recent.append(document.content.copy())
-                document.content.replace(
-                    (start.line, start.character), (end.line, end.character), change.text, self.units
-                )
+                document.content = before.changed(map(_part, group), self.units)
+            if document.content is not before and (not is_whole or len(before.text) <= LARGE):
+                document.recent.append(before)
         document.version = version
         document.tell_change()
         self.later(document)
@@ -269,8 +258,8 @@ class OpenDocuments:
         """Record that the buffer was saved; text typed since is unsaved again."""
         document = self._by_uri.get(uri)
         if document is not None:
-            document.told_saved = document.saved_content or OpenText("")
-            document.saved_content, document.decided = None, None
+            document.told_saved = document.saved_text or ""
+            document.saved_text = None
             self.soon(document)
             self.later(document)
             document.saving.wake()
@@ -349,16 +338,15 @@ class OpenDocuments:
         return list(self._by_uri.values())
 
 
-def check(document: OpenDocument) -> None:
-    """Find out whether a document is saved, so that the answer is there when asked; blocking."""
-    document.content.prepare()
-    document.find_out()
+def _part(change: Any) -> PartChange:
+    """Return a change of LSP as that of a text. Any: ``groupby`` has chosen those with a range."""
+    start, end = change.range.start, change.range.end
+    return PartChange((start.line, start.character), (end.line, end.character), change.text)
 
 
 def _settle(documents: Iterable[OpenDocument]) -> None:
     for document in documents:
         document.find_out()
-        _ = document.text  # joins the pieces
 
 
 def _same_file(one: Path, other: Path) -> bool:

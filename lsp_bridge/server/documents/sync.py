@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lsprotocol import types
 
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, chosen
-from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments, check, path_of
+from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments, path_of
 from lsp_bridge.server.documents.writer import DocumentWriter
 from tools.process.background import Background
 
@@ -144,9 +144,9 @@ class DocumentSync:
     def _settled(self, document: OpenDocument) -> None:
         self._timers.pop(document.uri, None)
         self._check(document)
-        # Language servers receive no larger texts, and joining one takes a while.
-        if document.changes and document.content.length <= MAX_SOURCE_BYTES:
+        # Language servers receive no larger texts.
+        if document.changes and len(document.text) <= MAX_SOURCE_BYTES:
             self._core.buffer_changed(document.path)
 
     def _check(self, document: OpenDocument) -> None:
-        self._checks.start(asyncio.to_thread(check, document))
+        self._checks.start(asyncio.to_thread(document.find_out))

@@ -80,9 +80,8 @@ TEXT = "one \u00e9\r\ntwo\r\nthree \u00e9\r\n"
 def test_file_comparison_ignores_encodings_and_line_ends(codec: str, end: str, path: Path) -> None:
     path.write_bytes(TEXT.encode(codec))
     shown = TEXT.replace("\r\n", end)
-    for parts in ([shown], list(shown)):
-        assert shows(path, [(len(shown), parts), (len(shown) + 1, [*parts, "x"])]) == [True, False]
+    assert shows(path, [shown, f"{shown}x"]) == [True, False]
 
 
 def test_missing_file_has_empty_text(path: Path) -> None:
-    assert shows(path, [(0, [""]), (1, ["x"])]) == [True, False]
+    assert shows(path, ["", "x"]) == [True, False]

@@ -33,8 +33,8 @@ from lsp_bridge.server.documents.attached_editors import AttachedEditors
 from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentSync
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.server.editor.editor_models import EditorWithModels
+from lsp_bridge.server.editor.features import EditorFeatures
 from lsp_bridge.server.editor.hunk_decisions import Decisions
-from lsp_bridge.server.editor.lazy_features import LazyEditorFeatures
 from lsp_bridge.server.editor.sanitize import code_action_params
 from lsp_bridge.server.requests.activity import Activity
 from lsp_bridge.server.requests.request_context import ClientState, ModelChooser, RequestContext
@@ -171,10 +171,10 @@ class ClientServer:
         self._frames = Frames(writer)
         self._client = ClientState()
         self._peer: EditorPeer | None = None
-        self._held: dict[str, list[tuple[Event | Delta | Metered, ViewUpdate | None]]] = {}
-        """Sessions whose updates wait until the answer to the request that subscribed is on its way."""
-        self._holds: dict[str, int] = {}
-        """How many such answers there are, by session."""
+        self._held: list[tuple[Event | Delta | Metered, ViewUpdate | None]] = []
+        """Updates that wait until the answer to a request that subscribed is on its way."""
+        self._holds = 0
+        """How many such answers there are."""
         self.closed = False
         self._initialized = False
         self._shut_down = False
@@ -200,11 +200,8 @@ class ClientServer:
             max_workers=1,
         )
         self._server.protocol.set_writer(self._frames)
-        self._editor = LazyEditorFeatures(
-            self._server,
-            self._requests,
-            bridge.decisions,
-            lambda: self._documents.documents,
+        self._editor = EditorFeatures(
+            self._server, self._requests, bridge.decisions, lambda: self._documents.documents
         )
         self._documents = DocumentSync(
             self._server,
@@ -290,26 +287,23 @@ class ClientServer:
 
     def _subscribe(self, session: Session) -> None:
         self._core.bus.subscribe(session.session_id, self._published)
-        self._held.setdefault(session.session_id, [])
-        self._holds[session.session_id] = self._holds.get(session.session_id, 0) + 1
+        self._holds += 1
         loop = asyncio.get_running_loop()
         # The answer is sent by a callback that runs one round after the handler returns, so wait for two rounds.
-        loop.call_soon(loop.call_soon, self._release, session.session_id)
+        loop.call_soon(loop.call_soon, self._release)
 
-    def _release(self, session_id: str) -> None:
-        self._holds[session_id] -= 1
-        if self._holds[session_id]:
-            return
-        del self._holds[session_id]
-        for item in self._held.pop(session_id, ()):
-            self._send(*item)
+    def _release(self) -> None:
+        self._holds -= 1
+        if not self._holds:
+            held, self._held = self._held, []
+            for item in held:
+                self._send(*item)
 
     def _published(self, item: Event | Delta | Metered) -> None:
         session = None if isinstance(item, Delta | Metered) else self._core.live(item.trace_id)
         view = None if session is None else session.record.view
-        held = self._held.get(item.trace_id)
-        if held is not None:
-            held.append((item, view))
+        if self._holds:
+            self._held.append((item, view))
         else:
             self._send(item, view)
 

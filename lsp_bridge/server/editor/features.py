@@ -7,8 +7,10 @@ command and shows it in its chat; for any other one the daemon begins the turn a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from lsprotocol import types
 from pydantic import ValidationError
 
 from daemon.workspace_key import workspace_key
@@ -28,9 +30,6 @@ from tools.text.terminal import shown_line
 from tools.text.validation import wrong_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
     from daemon.model.permissions import PermissionRequest, QuestionAnswer
@@ -45,10 +44,12 @@ _QUESTIONS = (
     noted("Write tests for it"),
 )
 """Questions to choose from where the user has no field to type one."""
+Guard = Callable[[str, Callable[[Any], Awaitable[Any]]], Callable[[Any], Any]]
+"""A function that wraps a handler so that its failures become JSON-RPC errors with a message."""
 
 
 class EditorFeatures:
-    """Code actions, code lenses and commands of one connection. ``changed`` is called after each decision."""
+    """Code actions, code lenses and commands of one connection, created before ``initialize`` and used after it."""
 
     def __init__(
         self,
@@ -56,7 +57,6 @@ class EditorFeatures:
         requests: Requests,
         decisions: Decisions,
         documents: Callable[[], OpenDocuments],
-        changed: Callable[[], None],
     ) -> None:
         self._server = server
         self._core = core = requests.context.core
@@ -69,20 +69,58 @@ class EditorFeatures:
         self._questions = Questions(server, self._showing, self._decide_rest, self._answer)
         self._turns = Turns(server, requests, self._questions, self._showing)
         self._quoting = Quoting(core, documents, self._rules)
-        self._changed = changed
+        self._refreshing = False
+        self._initialized = False
+        self._closed = False
+
+    def register(self, guard: Guard) -> None:
+        """Offer it all. ``guard`` wraps handlers."""
+        server = self._server
+        actions = guard(types.TEXT_DOCUMENT_CODE_ACTION, self._code_actions)
+        options = types.CodeActionOptions(code_action_kinds=list(a.KINDS))
+        server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)(actions)
+        lenses = guard(types.TEXT_DOCUMENT_CODE_LENS, self._code_lenses)
+        server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))(lenses)
+        server.feature(types.WORKSPACE_EXECUTE_COMMAND)(guard(types.WORKSPACE_EXECUTE_COMMAND, self._execute))
+        for name in a.COMMANDS:
+            server.command(name)(_announced())
+        self._core.permissions.watch(self.refresh)
+
+    def initialized(self) -> None:
+        """The client is ready for requests of ours."""
+        self._initialized = True
 
     def leave(self) -> None:
-        """The client is about to go."""
+        """Handle the client's shutdown: the protocol cancels its requests, but the work continues."""
         self._turns.leave()
 
     def close(self) -> None:
         """The client has gone."""
+        self._closed = True
+        self._core.permissions.unwatch(self.refresh)
         self._questions.close()
         self._turns.close()
 
+    def refresh(self) -> None:
+        """Request lenses again, once, because the waiting requests or the decisions on them have changed."""
+        self._decisions.keep({request.request_id for request in self._core.permissions.pending()})
+        if not self._refreshing:
+            self._refreshing = True
+            asyncio.get_running_loop().call_soon(self._send_refresh)
+
+    def _send_refresh(self) -> None:
+        self._refreshing = False
+        if not self._initialized or self._closed:
+            return
+        workspace = self._server.client_capabilities.workspace
+        lens = None if workspace is None else workspace.code_lens
+        if lens is not None and lens.refresh_support:
+            # The client's answer does not matter.
+            self._server.protocol.send_request(types.WORKSPACE_CODE_LENS_REFRESH, None)
+
     # -- code actions and lenses --
 
-    def code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
+    async def _code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
         document = self._documents().document(params.text_document.uri)
         capabilities = self._server.client_capabilities.text_document
         action = None if capabilities is None else capabilities.code_action
@@ -94,7 +132,7 @@ class EditorFeatures:
             answer=self._turns.has_answer,
         )
 
-    async def code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+    async def _code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         document = self._documents().document(params.text_document.uri)
         if document is None or not document.known:
             return []
@@ -102,7 +140,7 @@ class EditorFeatures:
 
     # -- commands --
 
-    async def execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
+    async def _execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
         """Run ``workspace/executeCommand``. Raises RequestError with a message."""
         name, given = params.command, list(params.arguments or ())
         if name not in a.COMMANDS:
@@ -235,7 +273,7 @@ class EditorFeatures:
 
     async def _send_when_complete(self, request: PermissionRequest) -> None:
         if self._decisions.undecided(request):
-            self._changed()
+            self.refresh()
             return
         answers = self._decisions.answers(request)
         await self._reply(
@@ -328,6 +366,15 @@ class EditorFeatures:
                 ),
                 ErrorCode.UNKNOWN_REQUEST,
             )
+
+
+def _announced() -> Callable[..., None]:
+    """Commands are registered to be announced; they run in ``EditorFeatures``."""
+
+    def run(*arguments: object) -> None:
+        raise AssertionError("commands are run by the protocol's own handler")
+
+    return run
 
 
 def _word(accepted: bool) -> Any:

@@ -77,15 +77,6 @@ class ClientState:
     """The provider variables of its environment."""
 
 
-def attended_by(
-    session_id: str, live: Session | None, others: Iterable[tuple[str, ClientPresence]]
-) -> tuple[str, ...]:
-    """Return the names of ``others`` that can answer for a session. ``live``: its main session, when it is open."""
-    turn = live.state.turn if live is not None else None
-    root = root_of(session_id)
-    return tuple(dict.fromkeys(name for name, there in others if there.answers(root, turn)))
-
-
 @dataclass(slots=True)
 class RequestContext:
     """The context of one connection."""
@@ -142,8 +133,11 @@ class RequestContext:
 
     def attended_by(self, session_id: str) -> tuple[str, ...]:
         """Return the names of the other clients that can answer a session's questions."""
-        others = ((other.options.client, other.there) for other in self.clients() if other is not self.client)
-        return attended_by(session_id, self.core.live(root_of(session_id)), others)
+        root = root_of(session_id)
+        main = self.core.live(root)
+        turn = None if main is None else main.state.turn
+        others = (other for other in self.clients() if other is not self.client)
+        return tuple(dict.fromkeys(one.options.client for one in others if one.there.answers(root, turn)))
 
     def check_rules(self) -> None:
         """Raises RequestError when nothing may be done because the configuration cannot be read."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lsp_bridge.language_client.connection import ServerError, ServerGoneError
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
-from tools.json_access import array, mapping
+from tools.json_access import mapping
 from tools.language_ports import CurrentProblems, Problem, Severity
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ MAX_FILES = 50
 """Most files for a server that must be shown each file."""
 _AT_ONCE = 30
 """Files open at a server for this at the same time; below the number at which it closes older ones."""
-_WORTH_A_WORKSPACE_PULL = 8
 _PATIENCE = 2.5
 """How many times as long as for the answer to an edit a server has for many files."""
 
@@ -105,9 +104,6 @@ async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], starte
     if not await server.ready(until):
         heard.complete = False
         return heard
-    at_once = len(files) >= _WORTH_A_WORKSPACE_PULL and _offers_workspace(server)
-    if at_once and await _pull_workspace(heard, read, files, until - now()):
-        return heard
     heard.skipped = set(files[MAX_FILES:])
     for first in range(0, min(len(files), MAX_FILES), _AT_ONCE):
         texts = {path: await read(path) for path in files[first : min(first + _AT_ONCE, MAX_FILES)]}
@@ -151,27 +147,3 @@ async def _pull(heard: _ServerProblems, path: Path, timeout_s: float) -> Path | 
 def _is_pushed(item: Mapping[str, Any], pulled: Raw) -> bool:
     """Return whether a known item is none of an older pull: those of a source that the pull speaks for are left out."""
     return not any(item.get("source") == other.get("source") for other in pulled)
-
-
-def _offers_workspace(server: LanguageServer) -> bool:
-    return mapping(server.capabilities.get("diagnosticProvider")).get("workspaceDiagnostics") is True
-
-
-async def _pull_workspace(
-    heard: _ServerProblems, read: Read, files: Sequence[Path], timeout_s: float
-) -> bool:
-    """Ask about all files at once. False when it does not answer that."""
-    server = heard.server
-    for path in files:
-        if path in server.answers.documents and (text := await read(path)) is not None:
-            server.sync(path, text)
-    try:
-        result = await server.request("workspace/diagnostic", {"previousResultIds": []}, max(0.05, timeout_s))
-    except (ServerError, ServerGoneError, TimeoutError):
-        return False
-    wanted = set(files)
-    for report in map(mapping, array(mapping(result).get("items"))):
-        path = server.path_of(report.get("uri"))
-        if path in wanted and isinstance(report.get("items"), list):
-            heard.answers[path] = severe(report["items"], "hint")
-    return True

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
 from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, session_command
@@ -28,40 +27,8 @@ _PICK_S = 24 * 3600.0
 """Seconds that a choice may take: its review waits for a user."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SelectedPart:
-    """The selected parts of one branch."""
-
-    branch: str
-    paths: tuple[str, ...] = ()
-    """Relative to the folder, with ``/``; none: the whole branch."""
-
-    def choice(self) -> list[str]:
-        """Return the choice for the request (``ExploreSelectParams``)."""
-        return [f"{self.branch}:{path}" for path in self.paths] or [self.branch]
-
-
-@dataclass(frozen=True, slots=True)
-class _AmbiguousWord:
-    """A word that was taken for a branch, and is a file of the branch before it if that one changed such a file."""
-
-    word: str
-    before: str
-    taken_for: str
-
-    def words(self) -> str:
-        """Return the message about this ambiguity."""
-        word = shown_line(self.word)
-        instead = t("write {taken_for}:", taken_for=self.taken_for)
-        branch = t("put {word} first", word=word) if ":" in word else instead
-        return t(
-            "{word} is both a file of branch {before} and the name of branch {taken_for}: write "
-            "{before}:{word} for the file; for the branch, {branch}.",
-            word=word,
-            before=self.before,
-            taken_for=self.taken_for,
-            branch=branch,
-        )
+_Parts = dict[str, list[str]]
+"""Paths in branches, relative to the folder, with ``/``, by the branch; none: the whole branch."""
 
 
 @session_command()
@@ -110,8 +77,7 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
     wanted = await _wanted((branch, *paths), asked, cli.workspace)
     if len(wanted) > 1:
         raise CommandFailedError(t("`diff` shows one branch at a time, or some of its files."))
-    one = next(iter(wanted))
-    branch, paths = one.branch, one.paths
+    branch, paths = next(iter(wanted.items()))
     found = await _files(asked, branch)
     files, ignored = mappings(found.get("files")), mappings(found.get("ignored"))
     if paths:
@@ -141,7 +107,8 @@ async def pick(
 ) -> None:
     """Use a branch. ``paths``: paths in it, or further ``BRANCH[:PATH]``; none: the whole branch."""
     console = cli.console
-    choice = [item for one in await _wanted((branch, *paths), asked, cli.workspace) for item in one.choice()]
+    wanted = await _wanted((branch, *paths), asked, cli.workspace)
+    choice = [item for name in wanted for item in ([f"{name}:{path}" for path in wanted[name]] or [name])]
     async with _answering(asked.client, cli, yes=yes):
         await asked.load()
         done = await asked.request("goalwright/explore/select", _PICK_S, choice=choice)
@@ -217,9 +184,7 @@ async def _branch(name: str, asked: SessionConnection) -> dict[str, Any]:
     return branches[found]
 
 
-async def _wanted(
-    words: Sequence[str], asked: SessionConnection, workspace: Path
-) -> tuple[_SelectedPart, ...]:
+async def _wanted(words: Sequence[str], asked: SessionConnection, workspace: Path) -> _Parts:
     """Return the selected parts of branches. Raises CommandFailedError."""
     branches = await _branches(asked)
     wanted, doubts = _selected_parts(words, list(branches), workspace)
@@ -228,7 +193,7 @@ async def _wanted(
             continue
         files = mappings((await _files(asked, doubt.before)).get("files"))
         if any(_is_in(string(file.get("path")), (doubt.word,)) for file in files):
-            raise CommandFailedError(doubt.words())
+            raise CommandFailedError(_ambiguous(doubt))
     return wanted
 
 
@@ -267,16 +232,39 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
             await task
 
 
+class _Doubt(NamedTuple):
+    """A word that was taken for a branch, and is a file of the branch before it if that one changed such a file."""
+
+    word: str
+    before: str
+    taken_for: str
+
+
+def _ambiguous(doubt: _Doubt) -> str:
+    word, before, taken_for = doubt
+    word = shown_line(word)
+    instead = t("write {taken_for}:", taken_for=taken_for)
+    branch = t("put {word} first", word=word) if ":" in word else instead
+    return t(
+        "{word} is both a file of branch {before} and the name of branch {taken_for}: write "
+        "{before}:{word} for the file; for the branch, {branch}.",
+        word=word,
+        before=before,
+        taken_for=taken_for,
+        branch=branch,
+    )
+
+
 def _selected_parts(
     words: Sequence[str], branches: Sequence[str], workspace: Path
-) -> tuple[tuple[_SelectedPart, ...], tuple[_AmbiguousWord, ...]]:
+) -> tuple[_Parts, list[_Doubt]]:
     """Return the selected parts, and points to confirm before they are used. Raises CommandFailedError with
     alternatives.
 
     ``words``: a branch, with its ``:PATH`` or not, then paths in it and further branches. ``branches``: existing ones.
     """
-    found: dict[str, list[str]] = {}
-    doubts: list[_AmbiguousWord] = []
+    found: _Parts = {}
+    doubts: list[_Doubt] = []
     current = ""
     for number, word in enumerate(words):
         name, colon, path = word.partition(":")
@@ -290,17 +278,14 @@ def _selected_parts(
             found[current].append(_inside(word, workspace))
             continue
         if number and (path or not colon):
-            doubts.append(_AmbiguousWord(word, current, branch))
+            doubts.append(_Doubt(word, current, branch))
         current = branch
         # A bare letter selects the whole branch, unless paths in it follow.
         found.setdefault(current, [])
         if colon:
             found[current].append(_inside(path, workspace))
-    parts = (
-        _SelectedPart(branch, () if "" in paths else tuple(dict.fromkeys(paths)))
-        for branch, paths in found.items()
-    )
-    return tuple(parts), tuple(doubts)
+    parts = {branch: [] if "" in paths else list(dict.fromkeys(paths)) for branch, paths in found.items()}
+    return parts, doubts
 
 
 def _branch_named(name: str, branches: Sequence[str]) -> str | None:

@@ -285,7 +285,6 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from lsp_bridge.language_client.pool.server_pool import LanguageServers
         from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
         from lsp_bridge.server.connection import Bridge
-        from lsp_bridge.server.documents.open_documents import path_of
         from lsp_bridge.server.editor.clients import EditorPeers
         from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming
         from lsp_bridge.server.listen import Listener
@@ -326,7 +325,6 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         bridge.peers if wanted else EditorPeers(),
         servers.read,
         timing=EditorTiming(answer_s=settings.languages.diagnostics_timeout_s),
-        path_of=path_of,
     )
     diagnostics = DiagnosticsService(workspace, [seen_by_editors, servers])
     branch_services = BranchLanguageServices(workspace, choose)

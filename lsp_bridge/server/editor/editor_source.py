@@ -28,6 +28,7 @@ from lsp_bridge.language_client.diagnostics.sources import (
 from lsp_bridge.language_client.server.diagnostics_freshness import Wakeup
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
+from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError
 from tools.json_access import array, mapping, mappings, string
 from tools.language_ports import CurrentProblems, Problem, Severity
@@ -98,13 +99,11 @@ class EditorSource(Source):
         read: Read,
         *,
         timing: EditorTiming | None = None,
-        path_of: Callable[[str], Path | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``path_of`` turns an editor's URI into a path with symlinks resolved. ``clock`` is for cached results."""
+        """``clock`` is for cached results."""
         self.read = read
         self.timing = timing or EditorTiming()
-        self.path_of = path_of
         self.moment = 0
         """How many texts have changed."""
         self._peers = peers
@@ -369,7 +368,7 @@ class EditorObserver(Observer):
     async def others(self, said: Mapping[Path, Raw] | None = None) -> list[OtherFile]:
         source, found = self._source, list[OtherFile]()
         for uri, file in self._others.items():
-            path = source.path_of(uri)
+            path = path_of(uri)
             # This change is not to blame for files that an undo or a user changed meanwhile.
             if path is None or source.changed_since(path, self.began):
                 continue

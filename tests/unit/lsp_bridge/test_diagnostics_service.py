@@ -26,7 +26,6 @@ from lsp_bridge.language_client.diagnostics.sources import (
 from lsp_bridge.language_client.diagnostics.verdict import Raw
 from lsp_bridge.language_client.text.positions import read_source
 from lsp_bridge.language_client.text.problems import MAX_RAW
-from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError, uri_in
 from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, checked, text_hash
 from tests.support.drivers.waiting import until
@@ -111,7 +110,7 @@ class Scene:
         self.root = root.resolve()
         self.servers = OwnServers(read)
         self.peers = EditorPeers()
-        editors = EditorSource(self.peers, read, timing=timing, path_of=path_of)
+        editors = EditorSource(self.peers, read, timing=timing)
         self.services = DiagnosticsService(self.root, [editors, self.servers])
 
     def attach(self, editor: FakeEditor) -> EditorPeer:

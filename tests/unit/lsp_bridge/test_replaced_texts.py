@@ -14,7 +14,6 @@ from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.text.positions import read_source
-from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers
 from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, text_hash
 from tests.support.drivers.waiting import until
@@ -55,7 +54,7 @@ def services(editor: Reloading, tmp_path: Path) -> DiagnosticsService:
 
     peers = EditorPeers()
     peers.add(EditorPeer(editor.name, editor.answer))
-    editors = EditorSource(peers, read, timing=PATIENT, path_of=path_of)
+    editors = EditorSource(peers, read, timing=PATIENT)
     servers = ServerSource(LanguageServers(tmp_path.resolve(), ServerChoice), text_of=editor.stale.get)
     return DiagnosticsService(tmp_path.resolve(), [editors, servers])
 

@@ -71,9 +71,7 @@ class GitCopies(ManagedCopies[_GitBase]):
         patch = small_patch(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
         return Base(commit, taken.tree, patch, _stays(taken, patch)), _GitBase(taken, tuple(links))
 
-    def _filled(
-        self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: _GitBase
-    ) -> ManagedCopy:
+    def _filled(self, stop: CancelToken, place: CopyFolder, session_id: str, taken: _GitBase) -> ManagedCopy:
         there = taken.snapshot
         top = place.root(there.source.name or "copy")
         parts = populate.fill(GitProgram(self._program, stop), there, top, place.ours, taken.links)
@@ -89,7 +87,7 @@ class GitCopies(ManagedCopies[_GitBase]):
                 "parts": [part.to_json() for part in parts],
             }
         )
-        return self._copy(place, there.source, top, base, taken.links, comparing.outcome)
+        return self._copy(place, there.source, top, taken.links, comparing.outcome)
 
     def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))

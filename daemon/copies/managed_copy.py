@@ -8,10 +8,10 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from daemon.copies import dependency_folders
-from daemon.copies.bases import Bases
 from daemon.copies.copy_folders import CopyFolder, CopyFolders
 from daemon.copies.git_program import CancelToken, in_thread, with_copy_errors
 from daemon.copies.working_copy import (
@@ -43,14 +43,13 @@ class ManagedCopy(WorkingCopy):
         self,
         place: CopyFolder,
         root: Path,
-        base: Base,
         environment: Mapping[str, str],
         links: Sequence[Path],
         compare: Compare,
         pool: ThreadPoolExecutor,
         places: CopyFolders,
     ) -> None:
-        super().__init__(root, base, dict(environment), tuple(links), place.ours / "private")
+        super().__init__(root, dict(environment), tuple(links), place.ours / "private")
         self.place = place
         self._compare = compare
         self._pool = pool
@@ -78,6 +77,22 @@ class ManagedCopy(WorkingCopy):
             log.warning("a working copy was not removed completely: %s", error)
 
 
+@dataclass(slots=True)
+class _HeldBase(Generic[T]):
+    """A base from which copies can be opened, until its owner lets go of it.
+
+    That may be after its last copy is closed: with ``max_parallel`` 1 the next branch is opened only then, and must
+    start from the same files, whatever the user has changed in the workspace meanwhile.
+    """
+
+    base: Base
+    what: T
+    folder: Path
+    free: Callable[[], None]
+    opening: int = 0
+    """Number of copies that are being made of it."""
+
+
 class ManagedCopies(WorkingCopies, Generic[T]):
     """Makes copies in the daemon's folders. The three methods at the end are specific to a kind.
 
@@ -89,37 +104,66 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         self._places = CopyFolders(folder, workspace)
         self._links = tuple(links)
         self._pool = ThreadPoolExecutor(threads, "copies")
-        self._bases: Bases[T] = Bases(self._places)
+        self._held: dict[int, _HeldBase[T]] = {}
+        """By identity, because two equal bases may belong to two explorations."""
 
     async def base(self) -> Base:
         def work(stop: CancelToken) -> Base:
-            return self._bases.add(lambda folder: self._taken(stop, folder))
+            folder, free = self._places.kept_scratch()
+            try:
+                base, what = self._taken(stop, folder)
+            except BaseException:
+                free()
+                self._places.remove(folder)
+                raise
+            self._held[id(base)] = _HeldBase(base, what, folder, free)
+            return base
 
         return await in_thread(self._pool, with_copy_errors(work), self.done)
 
     async def open(self, session_id: str, base: Base) -> ManagedCopy:
+        held = self._held.get(id(base))
+        if held is None:
+            raise CopyError(
+                "The state of the workspace from which this exploration started is no longer stored. Start a "
+                "new exploration."
+            )
+
         def work(stop: CancelToken) -> ManagedCopy:
-            with self._bases.use(base) as taken:
-                place = self._places.new(session_id)
-                try:
-                    copy = self._filled(stop, place, session_id, base, taken)
-                    stop.check()
-                    place.set_ready()
-                except BaseException:
-                    place.free()
-                    self._places.remove(place.folder)
-                    raise
+            place = self._places.new(session_id)
+            try:
+                copy = self._filled(stop, place, session_id, held.what)
+                stop.check()
+                place.set_ready()
+            except BaseException:
+                place.free()
+                self._places.remove(place.folder)
+                raise
             return copy
 
-        return await in_thread(self._pool, with_copy_errors(work), ManagedCopy.close)
+        held.opening += 1
+        try:
+            return await in_thread(self._pool, with_copy_errors(work), ManagedCopy.close)
+        finally:
+            held.opening -= 1
+            await self._forget(held)
 
     async def done(self, base: Base) -> None:
+        if (held := self._held.pop(id(base), None)) is not None:
+            await self._forget(held)
+
+    async def _forget(self, held: _HeldBase[T]) -> None:
+        """Remove a base that its owner has let go of, when no copy is being made of it any more."""
+
         def work() -> None:
             try:
-                self._bases.done(base)
+                held.free()
+                self._places.remove(held.folder)
             except OSError as error:
                 log.warning("what branches started from was not removed completely: %s", error)
 
+        if held.opening or id(held.base) in self._held:
+            return
         if await finish(asyncio.get_running_loop().run_in_executor(self._pool, work)):
             raise asyncio.CancelledError
 
@@ -133,7 +177,6 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         place: CopyFolder,
         source: Path,
         top: Path,
-        base: Base,
         links: Sequence[bytes],
         compare: Compare,
     ) -> ManagedCopy:
@@ -143,7 +186,7 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
         there = [top / os.fsdecode(link) for link in links]
         root = top / self._workspace.relative_to(source)
-        return ManagedCopy(place, root, base, environment, there, compare, self._pool, self._places)
+        return ManagedCopy(place, root, environment, there, compare, self._pool, self._places)
 
     # -- in threads --
 
@@ -152,9 +195,7 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         """Store the current workspace in ``folder``."""
 
     @abstractmethod
-    def _filled(
-        self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: T
-    ) -> ManagedCopy:
+    def _filled(self, stop: CancelToken, place: CopyFolder, session_id: str, taken: T) -> ManagedCopy:
         """Return a copy at ``place``, with its record written."""
 
     @abstractmethod

@@ -10,8 +10,6 @@ import json
 import os
 import shutil
 import stat
-import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -34,7 +32,7 @@ from tools.files.regular_files import read_regular
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from daemon.copies.copy_folders import CopyFolder
     from daemon.copies.copy_worker import Plan, Wanted
@@ -47,7 +45,6 @@ _MAX_IGNORE = 1_000_000
 """Bytes of a ``.gitignore``; a larger one is as if it did not exist."""
 _TRIES = 10
 """How often a file is copied that changes meanwhile."""
-_WAIT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +184,8 @@ class PlainCopies(ManagedCopies[_PlainBase]):
     """Makes copies of a folder without git. ``workspace`` is resolved."""
 
     def __init__(self, workspace: Path, folder: Path, links: Sequence[str]) -> None:
-        super().__init__(workspace, folder, links, 2)
-        self._one = threading.Lock()
+        # Not in parallel: creating a link to a file makes the file look changed to another copying thread.
+        super().__init__(workspace, folder, links, 1)
 
     def _taken(self, stop: CancelToken, folder: Path) -> tuple[Base, _PlainBase]:
         left_out = ignored_names(self._workspace)
@@ -200,16 +197,12 @@ class PlainCopies(ManagedCopies[_PlainBase]):
             folder / _BASE, tuple(links), tuple(names)
         )
 
-    def _filled(
-        self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: _PlainBase
-    ) -> ManagedCopy:
+    def _filled(self, stop: CancelToken, place: CopyFolder, session_id: str, taken: _PlainBase) -> ManagedCopy:
         root = place.root(self._workspace.name or "copy")
         plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
-        # Not in parallel: creating a link to a file makes the file look changed to another copying thread.
-        with self._lock_of(stop):
-            _copy(stop, taken.top, root, plan)
-            # Nothing writes to our own copies, so hard links are enough.
-            shutil.copytree(taken.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
+        _copy(stop, taken.top, root, plan)
+        # Nothing writes to our own copies, so hard links are enough.
+        shutil.copytree(taken.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
         for link in taken.links:
             there = root / os.fsdecode(link)
             there.parent.mkdir(parents=True, exist_ok=True)
@@ -219,16 +212,7 @@ class PlainCopies(ManagedCopies[_PlainBase]):
         def compare(stop: CancelToken) -> tuple[list[BranchChange], bytes]:
             return outcome(stop, place, root, taken.left_out)
 
-        return self._copy(place, self._workspace, root, base, taken.links, compare)
-
-    @contextmanager
-    def _lock_of(self, stop: CancelToken) -> Generator[None]:
-        while not self._one.acquire(timeout=_WAIT_S):
-            stop.check()
-        try:
-            yield
-        finally:
-            self._one.release()
+        return self._copy(place, self._workspace, root, taken.links, compare)
 
     def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))

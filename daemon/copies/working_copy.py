@@ -59,8 +59,6 @@ class WorkingCopy(ABC):
 
     root: Path
     """The copy's counterpart of the workspace folder, absolute and resolved; outside the workspace."""
-    base: Base
-    """The base that it started from."""
     environment: dict[str, str]
     """Variables that commands in the copy need on top, so that they use its files and not the workspace's."""
     links: Sequence[Path]

@@ -11,8 +11,8 @@ from daemon.copies.working_copy import Base, BranchChange, CopyError, Keep, Work
 
 
 class CopiedTree(WorkingCopy):
-    def __init__(self, folder: Path, workspace: Path, base: Base) -> None:
-        super().__init__(folder / "root", base, {}, (), folder / "private")
+    def __init__(self, folder: Path, workspace: Path) -> None:
+        super().__init__(folder / "root", {}, (), folder / "private")
         self.folder = folder
         self._workspace = workspace
 
@@ -60,7 +60,7 @@ class CopiedTrees(WorkingCopies):
         self.opened.append(session_id)
         if session_id.rpartition(":")[2] in self.fails:
             raise CopyError("The disk is full: make room.")
-        copy = CopiedTree(self._folder / session_id.replace(":", "_"), self._workspace, base)
+        copy = CopiedTree(self._folder / session_id.replace(":", "_"), self._workspace)
         await asyncio.to_thread(copy.make)
         return copy
 

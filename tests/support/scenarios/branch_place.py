@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.copies.working_copy import Base, BranchChange, WorkingCopy
+from daemon.copies.working_copy import BranchChange, WorkingCopy
 from daemon.explore.rules import branch_rules
 from daemon.model.permissions import Mode, Rule
 from daemon.permission.rules import SHIPPED, RuleSet
@@ -94,7 +94,7 @@ def copy_of(workspace: Path, folder: Path) -> HandMadeCopy:
     link = root / ".venv"
     link.symlink_to(workspace / ".venv")
     (root / ".git/info/exclude").write_text(".venv\n")
-    return HandMadeCopy(root, Base(None, None, b""), {"BRANCH_OF": "proj"}, (link,), private)
+    return HandMadeCopy(root, {"BRANCH_OF": "proj"}, (link,), private)
 
 
 def _git(folder: Path, *args: str) -> None:

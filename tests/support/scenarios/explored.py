@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from daemon.copies.working_copy import Base, BranchChange, WorkingCopy
+from daemon.copies.working_copy import BranchChange, WorkingCopy
 from daemon.explore.results import save_result
 from daemon.loop.session import Session
 from daemon.model.branches import BranchMeta, child_id
@@ -88,7 +88,7 @@ class FolderCopy(WorkingCopy):
 
     def __init__(self, root: Path, environment: dict[str, str]) -> None:
         private = root.with_name(f"{root.name}.private")
-        super().__init__(root, Base(None, None, b""), environment, (), private)
+        super().__init__(root, environment, (), private)
 
     async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
         return (), b""

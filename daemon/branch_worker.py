@@ -15,13 +15,13 @@ import threading
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from daemon.agents.loader import Agents
 from daemon.bus import Bus
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from daemon.copies.git_program import CancelToken, StoppedError
-from daemon.copies.working_copy import Base, CopyError, WorkingCopies
+from daemon.copies.working_copy import CopyError
 from daemon.explore.branch import Branch, BranchHost
 from daemon.explore.remote_order import BranchOrder, Opened, Report
 from daemon.features import features
@@ -182,7 +182,7 @@ class BranchWorker:
                 raise CopyError(t("the files on the node changed while they were copied"))
             host = BranchHost(
                 main,
-                _OneBase(copies, base),
+                partial(copies.open, base=base),
                 self._test,
                 self._keep,
                 lambda _, end, __: ended.append(end),
@@ -214,26 +214,6 @@ class BranchWorker:
 
     async def _keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
         await self.driver.call("keep", outcome)
-
-
-class _OneBase(WorkingCopies):
-    """Copies of the base that was built, whatever base they are asked for."""
-
-    def __init__(self, copies: WorkingCopies, base: Base) -> None:
-        self._copies = copies
-        self._base = base
-
-    async def base(self) -> Base:
-        return self._base
-
-    async def open(self, session_id: str, base: Base) -> Any:
-        return await self._copies.open(session_id, self._base)
-
-    async def done(self, base: Base) -> None:
-        """Nothing: who made the base lets go of it."""
-
-    async def recover(self, keep: Any) -> None:
-        """Nothing: the folder of a killed worker is removed as a whole."""
 
 
 class _Grants(GrantStore):

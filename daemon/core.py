@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.agents.loader import AgentProfile, Agents, FoundAgents, UnknownAgentError
 from daemon.bus import Bus
 from daemon.config import Config, WorkspaceConfig
-from daemon.copies.choice import copies_for
-from daemon.explore.copy_manager import BranchCopies, OpenCopies
+from daemon.explore.copy_manager import BranchCopies, OpenCopies, copies_for
 from daemon.features import features
 from daemon.files.command_changes import CommandWatches
 from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices

@@ -33,10 +33,9 @@ class LazyExplorer:
         self._permission = permission
 
     async def explore(self, branches: Sequence[str], background: str | None) -> ToolResult:
-        from daemon.explore.explorer import SessionExplorer
+        from daemon.explore.explorer import explore
 
-        explorer = SessionExplorer(self._session, self._call_id, self._permission)
-        return await explorer.explore(branches, background)
+        return await explore(self._session, branches, background, self._permission, self._call_id)
 
     async def select(self, choice: Sequence[str]) -> ToolResult:
         from daemon.explore.merging import select

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,9 +31,8 @@ from tools.localization import noted, t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Coroutine
 
-    from daemon.copies.working_copy import WorkingCopies
     from daemon.loop.queue import TurnResult
     from daemon.loop.session import Session
 
@@ -45,14 +45,17 @@ MAX_SUMMARY = 8_000
 """Characters of a branch's report that are kept as its summary; its record has the whole."""
 
 
+OpenCopy = Callable[[str], Awaitable[WorkingCopy]]
+"""Opens a working copy of the exploration's base for the branch of this session id. Raises CopyError."""
+
+
 @dataclass(frozen=True, slots=True)
 class BranchHost:
     """The exploration around a branch."""
 
     parent: Session
     """The main session: its permissions, budget and services are the branch's."""
-    copies: WorkingCopies
-    """Makes the branch's working copy."""
+    open_copy: OpenCopy
     test_command: Callable[[BranchTask], Awaitable[TestCommand]]
     """Returns what tests the branches; waits while the user has not said yet whether they may be tested."""
     keep: Callable[[BranchTask, BranchOutcome], Awaitable[None]]
@@ -141,7 +144,7 @@ class Branch:
 
     async def _work(self) -> None:
         task, parent = self._task, self._host.parent
-        self._copy = copy = await self._host.copies.open(task.session_id, task.base)
+        self._copy = copy = await self._host.open_copy(task.session_id)
         self._around = await make_branch_environment(
             parent.services, copy, session_id=task.session_id, copies_folder=self._host.copies_folder
         )

@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies.choice import copies_for
-from daemon.copies.working_copy import WorkingCopies
 from daemon.workspace_key import workspace_key
+from tools.process.programs import find_program
 
 if TYPE_CHECKING:
-    from daemon.copies.working_copy import OrphanedCopy
+    from daemon.copies.working_copy import OrphanedCopy, WorkingCopies
     from daemon.loop.services import Services
 
-OpenCopies = Callable[[Path, Path, Sequence[str]], WorkingCopies]
+
+def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:
+    """Return the working copies of ``workspace``, below ``folder`` (private; made with the first copy). Blocking.
+
+    ``links``: names or paths of ignored folders that copies read through links. Never raises: the methods of the result
+    report what does not work.
+    """
+    from daemon.copies.git_copies import GitCopies
+    from daemon.copies.git_program import CancelToken, GitProgram
+    from daemon.copies.plain_copies import PlainCopies
+    from daemon.copies.repository import Repository
+
+    workspace = Path(os.path.realpath(workspace))
+    program = find_program("git", workspace)
+    if program is None:
+        return PlainCopies(workspace, folder, links)
+    git = GitProgram(program, CancelToken())
+    repository = Repository.of(git, workspace)
+    inside = repository is not None and (
+        workspace == repository.top
+        # A surrounding repository that ignores this folder (such as one of dotfiles) is unrelated to it.
+        or not git.ask(
+            repository.top, "check-ignore", "-z", "--stdin", given=os.fsencode(workspace), fails=True
+        )
+        or bool(git.ask(workspace, "ls-files", "-z", "--", ".", fails=True))
+    )
+    return GitCopies(workspace, folder, links, program, repository=inside)
+
+
+OpenCopies = Callable[[Path, Path, Sequence[str]], "WorkingCopies"]
 """Workspace, folder for the copies, ignored folders that are links in them."""
 
 
 class BranchCopies:
     """The working copies of a daemon's branches. ``state_folder``: the user's, outside any workspace."""
 
-    def __init__(self, workspace: Path, state_folder: Path, open_copies: OpenCopies = copies_for) -> None:
+    def __init__(self, workspace: Path, state_folder: Path, open_copies: OpenCopies) -> None:
         self._workspace = workspace
         self._folder = state_folder / "branches"
         self._open = open_copies
@@ -30,8 +59,7 @@ class BranchCopies:
 
     def recover(self, services: Services) -> None:
         """Begin to remove what branches left when the daemon was killed; costs nothing when nothing is there."""
-        key = workspace_key(self._workspace)
-        folder = self._folder / key
+        folder = self._folder / workspace_key(self._workspace)
         if folder.is_dir() and any(folder.iterdir()):
             self._recovering = asyncio.create_task(self._recover(services))
 

@@ -1,4 +1,4 @@
-"""The port behind the ``explore`` tool: alternative approaches, each in a branch of its own."""
+"""What is behind the ``explore`` tool: alternative approaches, each in a branch of its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.copies.working_copy import Base, CopyError, WorkingCopies
-from daemon.explore import merging
-from daemon.explore.branch import Branch, BranchHost
+from daemon.explore.branch import Branch, BranchHost, OpenCopy
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
 from daemon.explore.directions import branch_tasks, checked_background, checked_directions
@@ -56,26 +55,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class SessionExplorer:
-    """Implements ``tools.ports.Explorer`` for one call in a session."""
-
-    def __init__(self, session: Session, call_id: str, permission: Permission) -> None:
-        self._session = session
-        self._call_id = call_id
-        self._permission = permission
-
-    async def explore(self, branches: Sequence[str], background: str | None) -> ToolResult:
-        directions = checked_directions(branches)
-        background = checked_background(background)
-        session = self._session
-        if session.parent is not None:
-            raise ToolError("A branch or a sub-agent cannot explore: work on your own task.")
-        waited = self._permission.waited if isinstance(self._permission, CallPermission) else WaitingTime()
-        exploration = RunningExploration(session, self._call_id, waited)
-        return await exploration.run(directions, background)
-
-    async def select(self, choice: Sequence[str]) -> ToolResult:
-        return await merging.select(self._session, choice, self._permission, self._call_id)
+async def explore(
+    session: Session, branches: Sequence[str], background: str | None, permission: Permission, call_id: str
+) -> ToolResult:
+    """Explore the directions of a call, each in a branch. Raises ToolError."""
+    directions = checked_directions(branches)
+    background = checked_background(background)
+    if session.parent is not None:
+        raise ToolError("A branch or a sub-agent cannot explore: work on your own task.")
+    waited = permission.waited if isinstance(permission, CallPermission) else WaitingTime()
+    return await RunningExploration(session, call_id, waited).run(directions, background)
 
 
 class RunningExploration:
@@ -89,9 +78,6 @@ class RunningExploration:
         self._waited = waited
         self._start_id = ""
         self._took_ms = 0
-        self._copies: WorkingCopies | None = None
-        self._test: asyncio.Task[TestCommand] | None = None
-        """Whether the branches may be tested: asked while they work, so that a slow answer delays none of them."""
         self._places: dict[str, contextlib.AsyncExitStack] = {}
         self._working: dict[str, asyncio.Task[None]] = {}
         self._nodes: Nodes | None = None
@@ -102,26 +88,31 @@ class RunningExploration:
     async def run(self, directions: Sequence[str], background: str | None) -> ToolResult:
         """Work on all directions; returns when all have ended. Canceled, it ends them first. Raises ToolError."""
         session = self._session
-        self._copies, base = await self._opened()
+        copies, base = await self._opened()
         try:
             unsaved = self._unsaved()
             self._nodes = await connected(session, base, self._call_id)
             tasks = branch_tasks(session, directions, background, base)
             self._begin(tasks)
             session.services.bus.subscribe(session.session_id, self._heard)
+            # Asked while the branches work, so that a slow answer delays none of them.
+            self._test = asyncio.create_task(
+                agree_on_test(session, self._call_id, on_nodes=self._nodes is not None)
+            )
             began = time.monotonic()
             try:
-                canceled = await self._work(tasks)
+                canceled = await self._work(tasks, partial(copies.open, base=base))
             finally:
                 # The time belongs to the branches' goal, and no longer to the call that waited for them.
                 seconds = time.monotonic() - began
                 self._waited.seconds += seconds
                 self._took_ms = int(seconds * 1000)
                 session.services.bus.unsubscribe(self._heard)
-                withdrawn_late = await self._withdraw()
+                self._test.cancel()  # nobody needs to know any more whether tests may run
+                withdrawn_late = await finish(self._test)
         finally:
             # A cancellation at this moment cancels the exploration as well, so its goal must end.
-            canceled_late = await finish(asyncio.ensure_future(self._released(base)))
+            canceled_late = await finish(asyncio.ensure_future(self._released(copies, base)))
         if canceled or canceled_late or withdrawn_late:
             self._break_off(t("Canceled before its branches ended."))
             raise asyncio.CancelledError
@@ -180,14 +171,13 @@ class RunningExploration:
 
     # -- work --
 
-    async def _work(self, tasks: Sequence[BranchTask]) -> bool:
+    async def _work(self, tasks: Sequence[BranchTask], open_copy: OpenCopy) -> bool:
         """Returns when all branches have ended; True when we were canceled. Raises StoreError."""
         limit = self._session.config.settings.agents.max_parallel
-        self._test = asyncio.create_task(
-            agree_on_test(self._session, self._call_id, on_nodes=self._nodes is not None)
-        )
         self._working = {
-            task.branch_id: asyncio.create_task(self._branch(task, limit), name=f"branch {task.session_id}")
+            task.branch_id: asyncio.create_task(
+                self._branch(task, limit, open_copy), name=f"branch {task.session_id}"
+            )
             for task in tasks
         }
         canceled = False
@@ -205,31 +195,22 @@ class RunningExploration:
                 raise error
         return canceled
 
-    async def _branch(self, task: BranchTask, limit: int) -> None:
+    async def _branch(self, task: BranchTask, limit: int, open_copy: OpenCopy) -> None:
         async with contextlib.AsyncExitStack() as place:
             await place.enter_async_context(self._session.services.children.parallel.place(limit))
             self._places[task.branch_id] = place
-            assert self._copies is not None, "branches begin when the base is known"
-            host = BranchHost(self._session, self._copies, self._test_command, self._keep, self._ended)
+            host = BranchHost(self._session, open_copy, self._test_command, self._keep, self._ended)
             if self._nodes is None or not await self._nodes.ran(task, host):
                 await Branch(task, host).run()
 
-    async def _released(self, base: Base) -> None:
+    async def _released(self, copies: WorkingCopies, base: Base) -> None:
         if self._nodes is not None:
             await self._nodes.close()
-        if self._copies is not None:
-            await self._copies.done(base)
+        await copies.done(base)
 
     def _cancel_one(self, branch_id: str) -> bool:
         work = self._working.get(branch_id)
         return work is not None and work.cancel()
-
-    async def _withdraw(self) -> bool:
-        """Nobody needs to know any more whether tests may run. Returns whether we were canceled meanwhile."""
-        if self._test is None:
-            return False
-        self._test.cancel()
-        return await finish(self._test)
 
     def _cancel_all(self) -> None:
         for work in self._working.values():
@@ -256,7 +237,6 @@ class RunningExploration:
 
     async def _test_command(self, task: BranchTask) -> TestCommand:
         # While a branch waits for the user's answer, another one may use its slot.
-        assert self._test is not None, "branches begin when the question is asked"
         if not self._test.done():
             await self._places[task.branch_id].aclose()
         return await asyncio.shield(self._test)

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from tests.evals.benchmarks.measures import Baseline, Measure
 from tests.evals.benchmarks.stage import Stage
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from daemon.api.lazy_server import LazyApiServer
-from daemon.copies.choice import copies_for
 from daemon.core import Daemon
-from daemon.explore.copy_manager import OpenCopies
+from daemon.explore.copy_manager import OpenCopies, copies_for
 from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.queue import TurnResult
 from daemon.loop.session import Session

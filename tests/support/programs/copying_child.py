@@ -14,7 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 
 
 def _die_at(number: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from daemon.copies.copy_folders import TRIES, remove
 from daemon.copies.working_copy import CopyError, OrphanedCopy, WorkingCopies, WorkingCopy
 from tests.support.examples import in_full

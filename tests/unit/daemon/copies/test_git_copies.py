@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from tests.support.scenarios.nasty_trees import TREES
 from tests.support.scenarios.trees import fingerprint, git, kept_files, not_ignored, oracle_tree, put
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from daemon.copies.plain_copies import PlainCopies
 from daemon.copies.working_copy import CopyError, WorkingCopies
 from tests.support.scenarios.nasty_trees import TREES

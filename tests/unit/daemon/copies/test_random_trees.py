@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from tests.support.examples import in_full
 from tests.support.scenarios.trees import commit, fingerprint, git, kept_files, not_ignored, oracle_tree, put
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from daemon.copies.working_copy import WorkingCopy
 from daemon.explore.branch_environment import BranchEnvironment, make_branch_environment
 from daemon.files.folder_language_services import NoDiagnostics, NoLanguageServices

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from daemon.explore.branch_actions import branch_patch, select_for_user
 from daemon.explore.results import save_result
 from daemon.loop.undo import Restorer

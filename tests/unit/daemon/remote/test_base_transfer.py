@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import copies_for
 from daemon.copies.git_program import CancelToken
 from daemon.copies.working_copy import Base, CopyError
 from daemon.remote.base_transfer import NodeCache, cluster_folder, pack, run_folder, sweep

@@ -15,9 +15,10 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from daemon.files.blobs import Blobs
+from daemon.files.concurrent_writes import ConcurrentWrites
 from daemon.files.versions import (
     Action,
     FileVersions,
@@ -34,14 +35,14 @@ from daemon.files.versions import (
 from tools.files.regular_files import sha256
 from tools.localization import t
 from tools.paths import rule_target
-from tools.tool import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, FileHistory, ToolError
+from tools.tool import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, ToolError
 from tools.writing.atomic import read_or_none
 from tools.writing.proposal import propose
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from daemon.files.concurrent_writes import ConcurrentWrites, Write
+    from daemon.files.concurrent_writes import Write
     from daemon.files.state import FileState
 
 log = logging.getLogger(__name__)
@@ -62,14 +63,6 @@ Place = tuple["SessionHistory", str]
 """Where versions are kept, and as the work of which tool call."""
 WatchCommand = Callable[[Sequence[Place]], Awaitable[CommandWatch]]
 """A function that starts watching one command, for all histories that it belongs to."""
-
-
-class LineHistory(FileHistory, Protocol):
-    """The history of a session, and with it of those that it works for."""
-
-    def places(self, tool_call_id: str) -> Sequence[Place]:
-        """Return the session's own first, then those above."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +112,16 @@ class SessionHistory:
         ``read_only``: decide nothing."""
         self.blobs = Blobs(folder / "blobs")
         self.workspace = workspace
+        self.above: Place | None = None
+        """For a sub-agent: the history of its caller and the ``task`` call there. What it keeps is kept in both, so that
+        undo, redo and lists of changes in the main session cover its sub-agents."""
+        self._names_above: dict[str, str] = {}
+        """Names there of versions that are kept but not yet written."""
         self._file = VersionFile(folder / "versions.jsonl")
         self._now = now
         self._on_written = on_written
         self._watch = watch
-        self._writes = writes
+        self._writes = writes or ConcurrentWrites()
         self._read_only = read_only
         self._record: VersionRecord | None = None
         self._kept: dict[str, Version | RestoreStep] = {}
@@ -137,16 +135,26 @@ class SessionHistory:
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
     ) -> list[str]:
         """Keep the versions of changes. Raises ToolError when one cannot be kept: then nothing is written."""
-        return await asyncio.to_thread(self._keep, changes, tool_call_id, counts)
+        names = await asyncio.to_thread(self._keep, changes, tool_call_id, counts)
+        if self.above is not None:
+            history, call_id = self.above
+            self._names_above.update(zip(names, await history.keep(changes, call_id, counts), strict=True))
+        return names
 
     def written(self, versions: Sequence[str]) -> None:
         done = [item for name in versions if isinstance(item := self._kept.pop(name, None), Version)]
         self._mark("written", versions)
-        self._note_written([item.entry for item in done if item.entry is not None])
+        self._writes.written([item.entry for item in done if item.entry is not None])
         self._on_written(done)
+        if self.above is not None:
+            names = (self._names_above.pop(name, None) for name in versions)
+            self.above[0].written([name for name in names if name is not None])
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
         await asyncio.to_thread(self.settle_now, versions, contents)
+        if self.above is not None:
+            names = [self._names_above[name] for name in versions if name in self._names_above]
+            await self.above[0].settle(names, contents)
 
     def settle_now(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
         """Record the contents that an editor made of these versions. Blocking."""
@@ -167,14 +175,13 @@ class SessionHistory:
     def remained(self, versions: Sequence[str]) -> None:
         self.written(versions)
 
-    async def watch_command(self, tool_call_id: str, above: Sequence[Place] = ()) -> CommandWatch:
-        """Watch a command. ``above``: further histories that its changes belong to."""
-        if self._watch is None:
-            return NoWatch()
-        return await self._watch([*self.places(tool_call_id), *above])
+    async def watch_command(self, tool_call_id: str) -> CommandWatch:
+        return NoWatch() if self._watch is None else await self._watch(self._places(tool_call_id))
 
-    def places(self, tool_call_id: str) -> list[Place]:
-        return [(self, tool_call_id)]
+    def _places(self, tool_call_id: str) -> list[Place]:
+        """Return all histories that a call belongs to: this one first, then those above."""
+        above = () if self.above is None else self.above[0]._places(self.above[1])
+        return [(self, tool_call_id), *above]
 
     def record(self) -> VersionRecord:
         """Return all versions and steps so far. Blocking at the first call. Raises OSError."""
@@ -221,7 +228,7 @@ class SessionHistory:
                 self._file.append([step_line(step)])
                 record.items.append(step)
             self._kept[step.step] = step
-            self._note_keeping([(step.step, entry) for entry in files])
+            self._writes.keeping(self, self.blobs, [(step.step, entry) for entry in files])
             return step.step
         except OSError as error:
             raise _not_kept(plan, error) from error
@@ -230,7 +237,7 @@ class SessionHistory:
         """The step is on disk. Never raises."""
         done = self._kept.pop(step, None)
         self._mark("done", [step])
-        self._note_written([] if done is None else entries_of(done))
+        self._writes.written([] if done is None else entries_of(done))
 
     def step_failed(self, step: str) -> None:
         """The step was not written. Never raises."""
@@ -247,7 +254,7 @@ class SessionHistory:
         except OSError as error:
             raise _not_kept(changes, error) from error
         kept = [(version.version or "", version.entry) for version in versions if version.entry is not None]
-        self._note_keeping(kept)
+        self._writes.keeping(self, self.blobs, kept)
         return [name for name, _ in kept]
 
     def _version(self, item: KeptChange, tool_call_id: str, counts: Counts) -> Version:
@@ -279,14 +286,6 @@ class SessionHistory:
             self._last_number = last
         self._kept.update({version.version: version for version in named if version.version is not None})
         return named
-
-    def _note_keeping(self, kept: Sequence[tuple[str, FileVersions]]) -> None:
-        if self._writes is not None:
-            self._writes.keeping(self, self.blobs, kept)
-
-    def _note_written(self, entries: Sequence[FileVersions]) -> None:
-        if self._writes is not None:
-            self._writes.written(entries)
 
     def _entry(self, change: FileChange, item: KeptChange) -> FileVersions:
         return FileVersions(

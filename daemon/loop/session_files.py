@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.files.history import LineHistory, SessionHistory
+from daemon.files.history import SessionHistory
 from daemon.model.events import FileChanged
 from daemon.store.trace_store import StoreError
 from tools.paths import rule_target
@@ -34,16 +34,10 @@ class FileWork:
             writes=services.watching.commands.writes,
             read_only=record.foreign,
         )
-        self.keeper: LineHistory = self.history
-        """Where the versions of what its tools write are kept; a sub-agent's are its parent's, too."""
         self.lock = asyncio.Lock()
         """Held by a turn, and while changes of files are undone."""
         self._record = record
         self._policy = policy
-
-    def keep_in(self, keeper: LineHistory) -> None:
-        """Keep the versions of what tools write there from now on."""
-        self.keeper = keeper
 
     def _written(self, versions: Sequence[Version]) -> None:
         written: list[tuple[str, str]] = []

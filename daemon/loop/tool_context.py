@@ -67,7 +67,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         tool_call_id=call.id,
         permission=permission,
         files=SessionFiles(session.state.given.files, services.editors, services.watching.files.add),
-        history=session.files.keeper,
+        history=session.files.history,
         diagnostics=session.diagnostics,
         navigation=services.languages.navigation,
         plan=plan,

@@ -24,7 +24,6 @@ from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.provider.call_ids import goal_of_step
 from daemon.store.trace_store import StoreError
-from daemon.subagents.shared_history import SharedHistory
 from tools.errors import ToolError
 from tools.files.regular_files import make_folder
 from tools.localization import noted, t
@@ -189,7 +188,7 @@ def start_child(
     except BaseException:
         record(meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
         raise
-    child.files.keep_in(SharedHistory(child.files.history, session.files.keeper, meta.tool_call_id))
+    child.files.history.above = session.files.history, meta.tool_call_id
     return child
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from daemon.files.blobs import Blobs
 from daemon.files.command_changes import CommandWatches, ScanTimeouts
-from daemon.files.history import LineHistory, SessionHistory
+from daemon.files.history import SessionHistory
 from daemon.files.restore import RestorePlanner, reversed_entries
 from daemon.files.versions import Version, VersionFile, VersionRecord
-from daemon.subagents.shared_history import SharedHistory
 from tests.support.drivers.waiting import until
 from tools.tool import CommandWatch, FileChange, VersionKeeper
 
@@ -33,10 +32,9 @@ class Line:
             self.workspace, self.workspace / ".trace", folder / "copies", patience=patience
         )
         self.main = self.history("main")
-        self.agents: list[LineHistory] = [self.main]
-        for number in (1, 2):
-            self.agents.append(SharedHistory(self.history(f"s{number}"), self.main, f"task{number}"))
-        self.agents.append(SharedHistory(self.history("s1.s1"), self.agents[1], "task_of_s1"))
+        self.agents = [self.main, *(self.history(name) for name in ("s1", "s2", "s1.s1"))]
+        for number, (above, call_id) in enumerate([(0, "task1"), (0, "task2"), (1, "task_of_s1")], 1):
+            self.agents[number].above = self.agents[above], call_id
 
     def history(self, name: str) -> SessionHistory:
         return SessionHistory(
@@ -110,7 +108,7 @@ async def test_writes_after_a_tool_are_attributed_to_the_command(line: Line) -> 
     await watch.ended()
     versions = line.check("main", {"a": b"0"})
     assert [version.tool_call_id for version in versions] == ["task1", "task2", "task1"]
-    assert [v.tool_call_id for v in line.agents[1].places("")[0][0].record().versions()] == ["cmd", "cmd"]
+    assert [v.tool_call_id for v in line.agents[1].record().versions()] == ["cmd", "cmd"]
     line.undo("main")
     assert line.read("a") == b"0"
     await line.watches.close()

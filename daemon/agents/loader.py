@@ -9,16 +9,14 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import os
-import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.agents.agent_files import WORKSPACE_FOLDER, Stamp, agent_files, leads_out, read_agent, stamp_of
+from daemon.agents.own_files import MOST_FILES, ParsedFiles, Place
 from daemon.agents.profile import COMPACTION as COMPACTION
 from daemon.agents.profile import AgentProfile as AgentProfile
-from daemon.agents.profile import AgentSource
-from daemon.agents.profile_file import NAME, AgentFileError, parse_agent
+from daemon.agents.profile_file import NAME, parse_agent
 from daemon.model.permissions import Rule, Trust
 from tools.localization import t
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 
     from daemon.model.goals import PlanFront
 
+WORKSPACE_FOLDER = Path(".goalwright") / "agents"
 BUILTIN = ("build", "plan", "init", "execute")
 """Shipped agents that a session may begin with."""
 HELPERS = ("general", "explore", COMPACTION)
@@ -87,25 +86,19 @@ class FoundAgents:
         return [agent for agent in self.agents if agent.begins]
 
 
-@dataclass(slots=True)
-class _Read:
-    """A file as it was read: an agent, or the problem."""
-
-    stamp: Stamp
-    agent: AgentProfile | None = None
-    problem: str = ""
+def _parsed(path: Path, text: str, place: Place) -> AgentProfile:
+    return parse_agent(path.stem, text, place.source, str(path))
 
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The agents of a workspace; without folders, the shipped ones. All methods block, and may run in any thread."""
+    """The agents of a workspace. All methods block, and may run in any thread."""
 
-    workspace: Path | None = None
-    """Its root."""
-    user_folder: Path | None = None
+    workspace: Path
+    """Its root, resolved."""
+    user_folder: Path
     """The state folder."""
-    _read: dict[Path, _Read] = field(default_factory=dict[Path, "_Read"], compare=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
+    _files: ParsedFiles[AgentProfile] = field(default_factory=lambda: ParsedFiles(_parsed), compare=False)
 
     def find(self, name: str, trust: Trust) -> AgentProfile:
         """Return the agent with this name. Raises UnknownAgentError, also when its file cannot be read: the message
@@ -126,9 +119,8 @@ class Agents:
             return self.find(name, trust)
         except UnknownAgentError:
             place = load_agent(name if name in BUILTIN else "build")
-            files = (
-                [folder / f"{name}.md" for folder, _ in self._folders(trust)] if NAME.fullmatch(name) else []
-            )
+            places = self._places(trust) if NAME.fullmatch(name) else []
+            files = [place.folder / f"{name}.md" for place in places]
             return replace(place, read_only=True) if any(map(os.path.lexists, files)) else place
 
     def all(self, trust: Trust) -> FoundAgents:
@@ -136,19 +128,9 @@ class Agents:
         found = {name: load_agent(name) for name in SHIPPED_AGENTS}
         problems: list[str] = []
         broken: set[str] = set()
-        for folder, source in reversed(self._folders(trust)):
-            if source == "workspace" and os.path.lexists(folder) and leads_out(folder, self.workspace):
-                problems.append(
-                    t(
-                        "{folder} is a link that leads out of the workspace: put the agent files "
-                        "themselves there",
-                        folder=folder,
-                    )
-                )
-            for path in agent_files(folder, source, self.workspace):
-                named = NAME.fullmatch(path.stem) is not None
-                read = self._file(path, source) if named else None
-                if not named:
+        for place in self._places(trust):
+            for path in _in(place.folder):
+                if NAME.fullmatch(path.stem) is None:
                     problems.append(
                         t(
                             "{path}: an agent is named after its file: rename it so that it has only "
@@ -156,14 +138,14 @@ class Agents:
                             path=path,
                         )
                     )
-                elif read is None:
-                    continue  # it was deleted in the meantime
-                elif read.agent is None:
-                    problems.append(read.problem)
+                    continue
+                agent, problem = self._file(path, place)
+                if agent is not None:
+                    found[path.stem] = replacing(agent, found.get(path.stem))
+                    problems += [f"{path}, {text}" for text in agent.problems]
+                elif problem:
+                    problems.append(problem)
                     broken.add(path.stem)
-                else:
-                    found[path.stem] = replacing(read.agent, found.get(path.stem))
-                    problems += [f"{path}, {text}" for text in read.agent.problems]
         for name in broken:
             found.pop(name, None)
         return FoundAgents(tuple(found.values()), tuple(problems), self._left_out(trust))
@@ -171,33 +153,29 @@ class Agents:
     def _layered(self, name: str, trust: Trust) -> AgentProfile | None:
         """Return the nearest agent, with those that it replaces; None when there is none. Raises UnknownAgentError."""
         agent = load_agent(name) if name in SHIPPED_AGENTS else None
-        for folder, source in reversed(self._folders(trust)):
-            read = self._file(folder / f"{name}.md", source)
-            if read is not None and read.agent is None:
+        for place in self._places(trust):
+            here, problem = self._file(place.folder / f"{name}.md", place)
+            if problem:
                 # Do not use another agent of this name: its limits may differ, and the user's own limits apply in a
                 # folder too.
                 raise UnknownAgentError(
-                    t("The agent {name} cannot be used: {problem}", name=name, problem=read.problem)
+                    t("The agent {name} cannot be used: {problem}", name=name, problem=problem)
                 )
-            if read is not None and read.agent is not None:
-                agent = replacing(read.agent, agent)
+            if here is not None:
+                agent = replacing(here, agent)
         return agent
 
-    def _folders(self, trust: Trust) -> list[tuple[Path, AgentSource]]:
-        """Return the folders, the nearest first."""
-        folders: list[tuple[Path, AgentSource]] = []
-        if self.workspace is not None and trust == "trusted":
-            folders.append((self.workspace / WORKSPACE_FOLDER, "workspace"))
-        if self.user_folder is not None:
-            folders.append((self.user_folder / "agents", "user"))
-        return folders
+    def _places(self, trust: Trust) -> list[Place]:
+        """Return the folders, the nearest last."""
+        own = Place(self.user_folder / "agents", "user")
+        theirs = Place(self.workspace / WORKSPACE_FOLDER, "workspace", self.workspace, flat=True)
+        return [own, theirs] if trust == "trusted" else [own]
 
     def _left_out(self, trust: Trust) -> str:
-        if self.workspace is None or trust == "trusted":
+        folder = self.workspace / WORKSPACE_FOLDER
+        if trust == "trusted" or not Path(os.path.realpath(folder)).is_relative_to(self.workspace):
             return ""
-        names = [
-            path.stem for path in agent_files(self.workspace / WORKSPACE_FOLDER, "workspace", self.workspace)
-        ]
+        names = [path.stem for path in _in(folder)]
         if not names:
             return ""
         return t(
@@ -206,24 +184,22 @@ class Agents:
             names=", ".join(names[:10]),
         )
 
-    def _file(self, path: Path, source: AgentSource) -> _Read | None:
-        """None when there is no such file."""
-        stamp = stamp_of(path)
-        if stamp is None:
-            return None
-        with self._lock:
-            known = self._read.get(path)
-            if known is not None and known.stamp == stamp:
-                return known
-            try:
-                agent = parse_agent(path.stem, read_agent(path, source, self.workspace), source, str(path))
-                read = _Read(stamp, agent)
-            except FileNotFoundError:
-                return None
-            except AgentFileError as error:
-                read = _Read(stamp, problem=f"{path}: {error}")
-            self._read[path] = read
-            return read
+    def _file(self, path: Path, place: Place) -> tuple[AgentProfile | None, str]:
+        """Return the agent in a file, or why there is none; neither when there is no such file."""
+        problems: list[str] = []
+        agent = self._files.get(path, place, problems)
+        if agent is None and not problems and path.is_symlink():
+            problems.append(f"{path}: {t('it is a broken symbolic link')}")
+        return agent, "".join(problems)
+
+
+def _in(folder: Path) -> list[Path]:
+    """Return the Markdown files of a folder, in the order of their names; none when there is no such folder."""
+    try:
+        found = [path for path in folder.iterdir() if path.suffix == ".md"]
+    except OSError:
+        return []
+    return sorted(found)[:MOST_FILES]
 
 
 def replacing(agent: AgentProfile, other: AgentProfile | None) -> AgentProfile:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from daemon.agents import front_matter_keys as words
-from daemon.agents.front_matter import FrontMatterError, FrontMatterValue, Value, read_document
+from daemon.agents.own_files import OwnFileError, document_of
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
 from daemon.permission.rules_file import rules_from_config
@@ -16,9 +16,9 @@ from tools.text.truncate import head
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from daemon.agents.front_matter import FrontMatterValue, Value
+
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-MAX_FILE = 200_000
-"""Bytes."""
 MAX_DESCRIPTION = 1_000
 """Characters of a description; it goes into requests."""
 
@@ -30,25 +30,18 @@ _ELSEWHERE = ("temperature", "top_p", "color", "hidden", "license", "version", "
 """Keys of other programs' files, which have no meaning here."""
 
 
-class AgentFileError(Exception):
-    """Raised for a file that is no agent; the message gives the reason, the line, and what to do."""
-
-
 def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str = "") -> AgentProfile:
-    """Return the agent in a file's text. Pure. Raises AgentFileError.
+    """Return the agent in a file's text. Pure. Raises OwnFileError.
 
     An unknown key only adds to its ``problems``; an unreadable key that may be a limit makes the whole file invalid.
     """
-    try:
-        document = read_document(text)
-    except FrontMatterError as error:
-        raise AgentFileError(str(error)) from error
+    document = document_of(text)
     if not document.body and name != COMPACTION:
-        raise AgentFileError(t("it has no text: write the agent's prompt below the front matter"))
+        raise OwnFileError(t("it has no text: write the agent's prompt below the front matter"))
     unread = words.head_without_fence(document.body.splitlines())
     if unread is not None:
         line = head(document.body.splitlines()[unread].strip(), 60)
-        raise AgentFileError(
+        raise OwnFileError(
             t(
                 "line {body_line}: {line!r} looks like front matter but is outside of it: put all front "
                 "matter between two --- lines at the top of the file",
@@ -70,7 +63,7 @@ class _Head:
         for written, entry in head.items():
             key = words.key_of(written)
             if key in self._head:
-                raise AgentFileError(
+                raise OwnFileError(
                     t("line {line}: {key} appears twice; keep one of them", line=entry.line, key=key)
                 )
             self._head[key] = entry
@@ -101,8 +94,8 @@ class _Head:
     def _problem(self, key: str, text: str) -> None:
         self._problems.append(t("line {line}: {text}", line=self._head[key].line, text=text))
 
-    def _bad(self, key: str, text: str) -> AgentFileError:
-        return AgentFileError(t("line {line}: {text}", line=self._head[key].line, text=text))
+    def _bad(self, key: str, text: str) -> OwnFileError:
+        return OwnFileError(t("line {line}: {text}", line=self._head[key].line, text=text))
 
     def _strangers(self) -> None:
         for key in self._head:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from daemon.agents.front_matter_keys import TOOLS
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
-from daemon.skills.own_files import OwnFileError, Place, Source
+from daemon.agents.own_files import OwnFileError, Place, Source
 from tools.localization import n, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
@@ -26,7 +26,7 @@ from tools.text.validation import unreadable, wrong_value
 
 if TYPE_CHECKING:
     from daemon.model.permissions import Trust
-    from daemon.skills.own_files import ParsedFiles
+    from daemon.agents.own_files import ParsedFiles
 
 FOLDER = "tools"
 MOST_TOOLS = 100

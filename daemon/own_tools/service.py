@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from daemon.model.permissions import Trust
     from daemon.own_tools.files import Executable
     from daemon.own_tools.python_tools import LoadedTool
-    from daemon.skills.own_files import ParsedFiles
+    from daemon.agents.own_files import ParsedFiles
     from tools.tool import Tool
 
 WAIT_S = 2.0
@@ -124,7 +124,7 @@ class OwnTools:
         if not functions and not any(folder.is_dir() for folder in folders):
             return FoundTools((), (), tuple(problems))
         from daemon.own_tools.files import find, parse
-        from daemon.skills.own_files import ParsedFiles
+        from daemon.agents.own_files import ParsedFiles
 
         if self._files is None:
             self._files = ParsedFiles(parse)

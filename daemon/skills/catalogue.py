@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from daemon.model.permissions import Rule, Trust
 from daemon.permission.matching import home
-from daemon.skills.own_files import (
+from daemon.agents.own_files import (
     MOST_FILES,
     OwnFileError,
     ParsedFiles,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.skills.own_files import (
+from daemon.agents.own_files import (
     MOST_FILES,
     OwnFileError,
     ParsedFiles,

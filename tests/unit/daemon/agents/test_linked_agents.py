@@ -89,11 +89,11 @@ def test_links_within_workspace_agents_are_followed(home: Path, workspace: Path)
 @pytest.mark.parametrize(
     ("kind", "because"),
     [
-        ("/dev/zero", "it is not a file"),
+        ("/dev/zero", "it is not a regular file"),
         ("nowhere.md", "broken symbolic link"),
-        ("odd.md", "broken symbolic link"),
-        ("a folder", "it is not a file"),
-        ("a pipe", "it is not a file"),
+        ("odd.md", "it cannot be read"),
+        ("a folder", "it is not a regular file"),
+        ("a pipe", "it is not a regular file"),
     ],
 )
 def test_non_file_agent_is_reported_and_drops_no_limits(

@@ -11,7 +11,8 @@ import pytest
 from daemon.agents.front_matter import FrontMatterError, read_document
 from daemon.agents.front_matter_keys import permission_of, tool_of
 from daemon.agents.loader import HELPERS, Agents, UnknownAgentError, load_agent
-from daemon.agents.profile_file import MAX_FILE, AgentFileError, parse_agent
+from daemon.agents.own_files import MAX_FILE, OwnFileError
+from daemon.agents.profile_file import parse_agent
 from daemon.model.permissions import Rule
 
 
@@ -115,7 +116,7 @@ def test_its_rules(head: str, expected: list[tuple[str, str, str]]) -> None:
     ],
 )
 def test_invalid_agent_file_error_has_line_and_advice(text: str, message: str) -> None:
-    with pytest.raises(AgentFileError, match=message):
+    with pytest.raises(OwnFileError, match=message):
         parse_agent("x", text)
 
 
@@ -234,8 +235,8 @@ def test_broken_agent_file_is_reported_and_others_are_loaded(agents: Agents, loc
     assert [problem.removeprefix(f"{own}/") for problem in found.problems] == [
         "My Agent.md: an agent is named after its file: rename it so that it has only lowercase letters, "
         "digits and hyphens",
-        "folder.md: it is not a file",
-        f"large.md: it is larger than {MAX_FILE:,} bytes: shorten it",
+        "folder.md: it cannot be read: it is not a regular file",
+        f"large.md: it cannot be read: it is larger than {MAX_FILE} bytes",
         "latin.md: it is not UTF-8 text: save it as UTF-8",
         "review.md: line 2: mode must be one of primary, subagent, all",
     ]
@@ -256,7 +257,7 @@ def test_broken_agent_file_has_no_fallback_of_the_same_name(agents: Agents, own:
 def test_a_pipe_is_not_waited_for(agents: Agents, own: Path) -> None:
     own.mkdir(parents=True)
     os.mkfifo(own / "pipe.md")
-    assert agents.all("unknown").problems == (f"{own / 'pipe.md'}: it is not a file",)
+    assert agents.all("unknown").problems == (f"{own / 'pipe.md'}: it cannot be read: it is not a regular file",)
 
 
 def test_new_or_changed_agent_file_is_picked_up(agents: Agents, own: Path) -> None:

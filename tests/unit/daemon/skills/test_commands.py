@@ -14,7 +14,7 @@ from daemon.model.events import Notice
 from daemon.model.messages import AgentPart, CommandPart, Message, SubtaskPart, TextPart
 from daemon.model.permissions import Trust
 from daemon.skills.commands import Commands, FoundCommands, expanded
-from daemon.skills.own_files import MAX_FILE
+from daemon.agents.own_files import MAX_FILE
 from tests.support.drivers.core import Bench, daemon
 from tests.support.fakes.models import Step
 from tests.support.scenarios.subagents import with_subagents

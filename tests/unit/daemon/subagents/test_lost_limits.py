@@ -8,7 +8,8 @@ import pytest
 
 from daemon.agents.front_matter_keys import PERMISSIONS, TOOLS
 from daemon.agents.profile import AgentProfile
-from daemon.agents.profile_file import AgentFileError, parse_agent
+from daemon.agents.own_files import OwnFileError
+from daemon.agents.profile_file import parse_agent
 from daemon.permission.rules import SHIPPED
 from tools.registry import builtin_tools
 
@@ -66,7 +67,7 @@ def test_front_matter_look_alikes_are_parsed_or_refused(text: str, message: str)
     if not message:
         assert parse_agent("x", text).rules == ()
         return
-    with pytest.raises(AgentFileError, match=message):
+    with pytest.raises(OwnFileError, match=message):
         parse_agent("x", text)
 
 
@@ -103,7 +104,7 @@ def test_front_matter_look_alikes_are_parsed_or_refused(text: str, message: str)
     ],
 )
 def test_unknown_restrictions_make_an_agent_file_invalid(head: str, message: str) -> None:
-    with pytest.raises(AgentFileError, match=message):
+    with pytest.raises(OwnFileError, match=message):
         parse_agent("x", f"---\n{head}\n---\nHi.")
 
 
@@ -136,7 +137,7 @@ def test_unknown_restrictions_make_an_agent_file_invalid(head: str, message: str
 def test_common_spellings_of_limits_are_understood(head: str, expected: dict[str, Any] | None) -> None:
     text = f"---\n{head}\n---\nHi."
     if expected is None:
-        with pytest.raises(AgentFileError):
+        with pytest.raises(OwnFileError):
             parse_agent("x", text)
         return
     agent = parse_agent("x", text)

@@ -1,16 +1,17 @@
-"""The folders for skills and commands, and the Markdown files in them. All functions block.
+"""The files that define agents, skills, commands and tools: which of them may be read. All functions block.
 
-The files become part of prompts. A workspace's file must therefore be inside the workspace, wherever links lead. The
-user's own may be links, as dotfiles are often kept elsewhere, but not to secrets.
+The files become part of prompts. A workspace's file must therefore be inside the workspace, wherever links lead: a
+repository may contain ``review.md -> ../../.env``, and users do not look for that before they trust it. The user's own
+may be links, as dotfiles are often kept elsewhere, but not to secrets.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from daemon.agents.agent_files import Stamp, stamp_of
 from daemon.agents.front_matter import Document, FrontMatterError, read_document
 from daemon.permission.matching import fold
 from daemon.permission.protected import OWN_STATE, protected
@@ -36,6 +37,8 @@ _IN_WORKSPACE: dict[Kind, tuple[str, ...]] = {
 """The nearest first."""
 
 T = TypeVar("T")
+Stamp = tuple[object, ...]
+"""Another one means that a file, or what a link leads to, is another one."""
 
 
 class OwnFileError(Exception):
@@ -49,6 +52,8 @@ class Place:
     folder: Path
     source: Source
     root: Path | None = None
+    flat: bool = False
+    """The files must be directly in the folder, wherever links lead."""
 
 
 def places(kind: Kind, workspace: Path, user_folder: Path, trust: Trust) -> list[Place]:
@@ -73,6 +78,10 @@ def read_own(path: Path, place: Place) -> str:
     """Return the text of a file. Raises OwnFileError, and FileNotFoundError when there is none."""
     try:
         real = path.resolve(strict=True)
+        if place.flat and real.parent != place.folder.resolve():
+            raise OwnFileError(
+                t("it is a symbolic link that leads out of the agents folder: put the file itself there")
+            )
         if place.root is not None and not real.is_relative_to(place.root):
             raise OwnFileError(t("it is a link that leads out of the workspace: put the file itself there"))
         if kinds := _secrets(real, place):
@@ -94,7 +103,7 @@ def _secrets(real: Path, place: Place) -> str:
     root = "" if place.root is None else place.root.as_posix()
     name = real.as_posix().removeprefix(f"{root}/") if root else real.as_posix()
     kinds = protected("read", name, fold(name), root)
-    # Skills and commands are in our own state folder: here, or where users keep the dotfiles linked from here.
+    # Agents, skills and commands are in our own state folder: here, or where users keep the dotfiles linked from here.
     ours = (
         real.is_relative_to(place.folder.resolve()) or f"/.goalwright/{place.folder.name}/" in real.as_posix()
     )
@@ -107,6 +116,22 @@ def document_of(text: str) -> Document:
         return read_document(text)
     except FrontMatterError as error:
         raise OwnFileError(str(error)) from error
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return the stamp of a file; None when there is no entry of this name. A dangling link is an entry."""
+    try:
+        link = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return ("unreadable", error.errno)
+    try:
+        file = path.stat()
+    except OSError as error:
+        return ("nowhere", error.errno, link.st_mtime_ns)
+    # Replacing a parent folder by a link changes neither the time nor the size of the file.
+    return (file.st_mtime_ns, file.st_size, file.st_ino, file.st_dev, link.st_ino, os.path.realpath(path))
 
 
 class ParsedFiles(Generic[T]):

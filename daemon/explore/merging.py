@@ -22,10 +22,9 @@ from daemon.explore.merge_text import conflicts_text, names, remarks
 from daemon.explore.selected_branch import note_choice
 from daemon.explore.user_choice import refuse_model
 from daemon.files.blobs import Blobs
-from daemon.loop.tool_context import SessionFiles
+from daemon.loop.tool_context import SessionFiles, explore_context
 from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
-from daemon.plan.port import SessionPlan
 from tools.change import ChangeOutcome, apply_changes
 from tools.diff.unified_diff import shown_name
 from tools.files.regular_files import sha256
@@ -307,19 +306,10 @@ def _context(
     tool_call_id: str,
     diagnostics: Diagnostics,
 ) -> ToolContext:
-    services = session.services
-    return ToolContext(
-        workspace=services.workspace,
-        tool_call_id=tool_call_id,
-        permission=permission,
-        # What it was planned on counts as read; the model has yet to read the merged result.
-        files=SessionFiles({str(path): sha for path, sha in planned.items()}, services.editors),
-        history=session.files.history,
-        diagnostics=diagnostics,
-        plan=SessionPlan(session.state.plan, session.record.goal),
-        scratch=services.store.folder(session.session_id) / "output",
-        journal=services.folder.journal,
-    )
+    # What it was planned on counts as read; the model has yet to read the merged result.
+    files = SessionFiles({str(path): sha for path, sha in planned.items()}, session.services.editors)
+    context = explore_context(session, tool_call_id)
+    return replace(context, permission=permission, files=files, diagnostics=diagnostics)
 
 
 def _shown_by(picks: Sequence[Pick]) -> dict[str, list[str]]:

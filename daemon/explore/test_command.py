@@ -8,7 +8,6 @@ the same time (and never more than work at a time): test suites use all processo
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,18 +15,17 @@ from typing import TYPE_CHECKING
 from daemon.context.check_command import find_test_command
 from daemon.explore.branch_task import TestCommand
 from daemon.explore.check_output import count_tests, last_lines, not_run
+from daemon.loop.tool_context import explore_context
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
 from tools.localization import t
 from tools.process import programs
-from tools.process.background import finish
 from tools.redaction.redactor import SECRETS
+from tools.running import environment, leave, sandbox_of
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.tool import PermissionAsk, PermissionDeniedError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from daemon.copies.working_copy import WorkingCopy
     from daemon.loop.session import Session
     from tools.sandbox.policy import Sandbox
@@ -111,15 +109,12 @@ async def run_test(
 
 async def _question(session: Session, command: str) -> PermissionAsk:
     from tools.sandbox.policy import policy_for
-    from tools.sandbox.prepare import works
     from tools.shell.path_lookup import real_place
     from tools.shell.question import question
 
-    services, workspace = session.services, session.services.workspace
+    workspace = session.services.workspace
     policy = policy_for(session.config.settings.commands.sandbox)
-    contained = policy.kind != "off" and await asyncio.to_thread(
-        works, workspace, services.folder.branch.copy_of
-    )
+    contained = policy.kind != "off" and await _works(session)
     ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
     return replace(
@@ -130,6 +125,14 @@ async def _question(session: Session, command: str) -> PermissionAsk:
         lifted=policy.lifts,
         read_only=False,
     )
+
+
+async def _works(session: Session) -> bool:
+    """Return whether there are sandboxes for the session's commands on this machine."""
+    from tools.sandbox.prepare import works
+
+    services = session.services
+    return await asyncio.to_thread(works, services.workspace, services.folder.branch.copy_of)
 
 
 async def _run(
@@ -144,42 +147,33 @@ async def _run(
     argv = programs.shell_argv(command, root, services.folder.branch.copy_of)
     if argv is None:
         return CheckRun(command=command, detail=t("no shell was found on PATH"))
-    env = (
-        programs.scrubbed_environment(os.environ)
-        | dict(services.folder.branch.environment)
-        | copy.environment
-    )
-    began = time.monotonic()
     output = bytearray()
 
     def keep(_fd: int, data: bytes) -> None:
         output.extend(data)
         del output[:-_KEPT]
 
+    ctx = explore_context(session, session.session_id)
+    env = environment(ctx) | copy.environment
     sandbox: Sandbox | None = None
     try:
-        sandbox = None if approved else await _sandboxed(session, root)
-        if sandbox is not None:
-            argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
-        else:
+        if approved or ctx.sandbox.kind == "off" or not await _works(session):
             argv = (*services.folder.branch.confinement.prefix, *argv)
+        elif (sandbox := await sandbox_of(ctx, network=ctx.sandbox.network)) is not None:
+            argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
+        else:  # it was allowed in a sandbox
+            return CheckRun(command=command, detail=t("no sandbox is available for it"))
         began = time.monotonic()
         ended = await programs.run(
             argv, cwd=root, env=env, on_output=keep, timeout_s=timeout_s, merge_stderr=True
         )
-    except _NotContainedError as error:
-        return CheckRun(command=command, detail=str(error))
     except OSError as error:
         return CheckRun(
             command=command,
             detail=t("it could not be started ({strerror})", strerror=error.strerror or error),
         )
     finally:
-        if sandbox is not None:
-            leaving = asyncio.ensure_future(asyncio.to_thread(sandbox.leave))
-            if await finish(leaving):
-                raise asyncio.CancelledError
-            leaving.result()
+        await leave(sandbox, ctx)
     duration = round((time.monotonic() - began) * 1000)
     return await asyncio.to_thread(_check_run, command, ended, bytes(output), duration, timeout_s)
 
@@ -204,41 +198,3 @@ def _check_run(
         duration_ms=duration,
         detail=detail,
     )
-
-
-class _NotContainedError(Exception):
-    """The command was allowed in a sandbox, and here it would run without."""
-
-
-async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
-    """Return a sandbox for the copy; None where there is none on this machine, or none is wanted. Raises
-    _NotContainedError."""
-    from daemon.loop.tool_context import sandbox_policy
-    from daemon.permission.hidden_paths import concealed
-    from tools.sandbox.policy import UnavailableError
-    from tools.sandbox.prepare import prepare, works
-
-    services, policy = session.services, sandbox_policy(session)
-    if policy.kind == "off":
-        return None
-    scratch = services.store.folder(session.session_id) / "output"
-    private = services.folder.journal.with_name(f"{services.folder.journal.name}-sandbox")
-    decide = session.rules
-
-    def make() -> Sandbox | None:
-        if not works(services.workspace, services.folder.branch.copy_of):
-            return None  # the question to the user said so
-        try:
-            return prepare(
-                policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,
-                key=decide, concealed=lambda workspace: concealed(decide, workspace), private=private,
-            )  # fmt: skip
-        except UnavailableError as error:
-            raise _NotContainedError(t("no sandbox is available for it ({error})", error=error)) from error
-
-    work = asyncio.ensure_future(asyncio.to_thread(make))
-    if await finish(work):
-        if not work.exception() and (made := work.result()) is not None:
-            await asyncio.to_thread(made.leave)
-        raise asyncio.CancelledError
-    return work.result()

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from daemon.loop.skill_use import UsableSkills, readable_folders
 from daemon.loop.tool_selection import offers
+from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
+from daemon.plan.port import SessionPlan
 from daemon.provider.call_ids import goal_of_step
 from daemon.provider.model_calls import AGENT, WORKSPACE, ProviderError, answered, beside
 from tools.errors import ToolError
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.loop.session import Session
-    from daemon.model.messages import ToolCallPart
     from tools.ports import Editors, SideMessage
     from tools.sandbox.policy import SandboxPolicy
 
@@ -88,6 +89,13 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
             offers=partial(offers, session.policy),
         ),
     )
+
+
+def explore_context(session: Session, call_id: str) -> ToolContext:
+    """Return what a call of ``explore`` may use, for work that is done for it beside the tool."""
+    call = ToolCallPart(id=call_id, name="explore", input="")
+    plan = SessionPlan(session.state.plan, session.record.goal)
+    return tool_context(session, call, call_permission(session, call), plan)
 
 
 def sandbox_policy(session: Session) -> SandboxPolicy:

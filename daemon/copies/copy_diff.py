@@ -6,10 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from daemon.copies import private_git
 from daemon.copies.copy_worker import index_stat
-from daemon.copies.git_add import INDEX, PrivateIndex
-from daemon.copies.git_program import GitProgram
+from daemon.copies.git_program import INDEX, GitProgram, PrivateIndex
+from daemon.copies.repository import make_git_for_us
 from daemon.copies.working_copy import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
 from daemon.files.git import blobs_in
 from daemon.files.index_file import GITLINK, read, restat
@@ -136,7 +135,7 @@ class CopyComparison:
         folder = f"new{number}"
         git_dir = self.ours / folder / "raw.git"
         if not (git_dir / "HEAD").exists():
-            private_git.make_for_us(git_dir, "sha1", (), as_they_are=True)
+            make_git_for_us(git_dir, "sha1", (), as_they_are=True)
         return CopiedRepository(prefix, folder, EMPTY_TREE[20], 20)
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from daemon.copies import populate, snapshot
 from daemon.copies.copy_diff import EMPTY_TREE, CopiedRepository, CopyComparison, small_patch
-from daemon.copies.git_add import PrivateIndex
-from daemon.copies.git_program import CancelToken, GitProgram
+from daemon.copies.git_program import CancelToken, GitProgram, PrivateIndex
 from daemon.copies.managed_copy import ManagedCopies, ManagedCopy
 from daemon.copies.repository import Repository
 from daemon.copies.working_copy import Base, CopyError, OrphanedCopy

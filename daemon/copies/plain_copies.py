@@ -197,7 +197,9 @@ class PlainCopies(ManagedCopies[_PlainBase]):
             folder / _BASE, tuple(links), tuple(names)
         )
 
-    def _filled(self, stop: CancelToken, place: CopyFolder, session_id: str, taken: _PlainBase) -> ManagedCopy:
+    def _filled(
+        self, stop: CancelToken, place: CopyFolder, session_id: str, taken: _PlainBase
+    ) -> ManagedCopy:
         root = place.root(self._workspace.name or "copy")
         plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
         _copy(stop, taken.top, root, plan)

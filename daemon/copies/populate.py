@@ -11,10 +11,11 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from daemon.copies import dependency_folders, parallel_copy, private_git
+from daemon.copies import dependency_folders, parallel_copy
 from daemon.copies.copy_diff import CopiedRepository, blobs
 from daemon.copies.copy_worker import Stat, index_stat
-from daemon.copies.git_add import INDEX, PrivateIndex
+from daemon.copies.git_program import INDEX, PrivateIndex, ignore_line
+from daemon.copies.repository import make_git_for_agent, write_stores
 from daemon.copies.snapshot import KEPT, Snapshot
 from daemon.copies.working_copy import HEAVY
 from daemon.files import index_file
@@ -68,7 +69,7 @@ def fill(
         git.stop.check()
         folder = f"part{len(parts)}"
         prefix = os.fsdecode(taken.prefix)
-        exclude = b"" if taken.prefix else b"".join(private_git.ignore_line(link) for link in links)
+        exclude = b"" if taken.prefix else b"".join(ignore_line(link) for link in links)
         _fill_one(git, taken, top / prefix, ours / folder, exclude)
         parts.append(CopiedRepository(prefix, folder, taken.raw_tree, taken.hash_size))
     for link in links:
@@ -98,7 +99,7 @@ def _fill_one(git: GitProgram, taken: Snapshot, top: Path, ours: Path, exclude: 
         )
         (ours / "raw.git" / INDEX).write_bytes(data)
     if taken.repository and taken.state:
-        private_git.make_for_agent(top / ".git", taken.repository, taken.state, stores, exclude)
+        make_git_for_agent(top / ".git", taken.repository, taken.state, stores, exclude)
         if (kept := taken.git_dir.parent / KEPT).is_dir():
             # Copy instead of linking: changes of the agent's files must not affect those that we compare with.
             shutil.copytree(
@@ -153,7 +154,7 @@ def _clone(taken: Snapshot, target: Path, stores: Sequence[Path], exclude: bytes
     for name in ("config", "shallow", "HEAD"):
         if (source / name).exists():
             shutil.copyfile(source / name, target / name)
-    private_git.write_stores(target, stores)
+    write_stores(target, stores)
 
 
 def _link(source: str, target: str) -> str:

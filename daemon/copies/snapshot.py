@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies import private_git
 from daemon.copies.copy_diff import EMPTY_TREE
-from daemon.copies.git_add import INDEX, PrivateIndex
-from daemon.copies.repository import GitState, Repository, state_of
+from daemon.copies.git_program import INDEX, PrivateIndex
+from daemon.copies.repository import GitState, Repository, make_git_for_us, state_of, write_stores
 from daemon.copies.working_copy import MOST_BYTES, MOST_FILES, CopyError
 from daemon.files import index_file
 from daemon.files.index_file import FILE, GITLINK, LINK, GitIndex, IndexLine
@@ -172,11 +171,11 @@ class _SnapshotBuilder:
             wanted |= {head[3] for head in heads if int(head[1], 8) not in (0, GITLINK)}
         stores = self._repository.stores()
         ours = self._tree_dir / "objects"
-        private_git.write_stores(self._tree_dir, ())
-        private_git.write_stores(self._raw_dir, [ours])
+        write_stores(self._tree_dir, ())
+        write_stores(self._raw_dir, [ours])
         foreign = wanted - self._raw_git.sizes(wanted).keys()
-        private_git.write_stores(self._tree_dir, stores)
-        private_git.write_stores(self._raw_dir, [ours, *stores])
+        write_stores(self._tree_dir, stores)
+        write_stores(self._raw_dir, [ours, *stores])
         # In a partial clone, some objects do not exist locally.
         if there := self._raw_git.sizes(foreign):
             given = b"".join(oid + b"\n" for oid in there)
@@ -193,13 +192,11 @@ class _SnapshotBuilder:
         files = state.files if state else {}
         settings = state.tree_settings if state else ()
         plain = repository is None
-        private_git.make_for_us(
-            self._tree_dir, kind, stores, settings, files, self._exclude, as_they_are=plain
-        )
+        make_git_for_us(self._tree_dir, kind, stores, settings, files, self._exclude, as_they_are=plain)
         # New objects of both indexes go to one place.
         neutral = [one for one in settings if one[0] in _OF_RAW]
         both = [self._tree_dir / "objects", *stores]
-        private_git.make_for_us(self._raw_dir, kind, both, neutral, files, self._exclude, as_they_are=True)
+        make_git_for_us(self._raw_dir, kind, both, neutral, files, self._exclude, as_they_are=True)
 
     def _take_index(self) -> tuple[bytes, GitIndex, int]:
         """Copy the user's index with its time: git uses it to find files that may have changed without a change of

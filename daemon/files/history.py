@@ -113,8 +113,8 @@ class SessionHistory:
         self.blobs = Blobs(folder / "blobs")
         self.workspace = workspace
         self.above: Place | None = None
-        """For a sub-agent: the history of its caller and the ``task`` call there. What it keeps is kept in both, so that
-        undo, redo and lists of changes in the main session cover its sub-agents."""
+        """For a sub-agent: the history of its caller, and the ``task`` call there. What it keeps is kept in both, so
+        that undo, redo and lists of changes in the main session cover its sub-agents."""
         self._names_above: dict[str, str] = {}
         """Names there of versions that are kept but not yet written."""
         self._file = VersionFile(folder / "versions.jsonl")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from daemon.agents.front_matter_keys import TOOLS
-from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
 from daemon.agents.own_files import OwnFileError, Place, Source
+from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
 from tools.localization import n, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
@@ -25,8 +25,8 @@ from tools.text.terminal import shown_line
 from tools.text.validation import unreadable, wrong_value
 
 if TYPE_CHECKING:
-    from daemon.model.permissions import Trust
     from daemon.agents.own_files import ParsedFiles
+    from daemon.model.permissions import Trust
 
 FOLDER = "tools"
 MOST_TOOLS = 100

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from daemon.agents.own_files import ParsedFiles
     from daemon.mcp.requested import FromServer
     from daemon.model.permissions import Trust
     from daemon.own_tools.files import Executable
     from daemon.own_tools.python_tools import LoadedTool
-    from daemon.agents.own_files import ParsedFiles
     from tools.tool import Tool
 
 WAIT_S = 2.0
@@ -123,8 +123,8 @@ class OwnTools:
         folders = (self._user_folder / "tools", self._workspace / ".goalwright" / "tools")
         if not functions and not any(folder.is_dir() for folder in folders):
             return FoundTools((), (), tuple(problems))
-        from daemon.own_tools.files import find, parse
         from daemon.agents.own_files import ParsedFiles
+        from daemon.own_tools.files import find, parse
 
         if self._files is None:
             self._files = ParsedFiles(parse)

@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon import lock
-from daemon.copies import private_git
 from daemon.copies.copy_diff import EMPTY_TREE
 from daemon.copies.copy_folders import remove
-from daemon.copies.git_add import PrivateIndex
-from daemon.copies.git_program import CancelToken, GitError, GitProgram
-from daemon.copies.repository import Repository
+from daemon.copies.git_program import CancelToken, GitError, GitProgram, PrivateIndex
+from daemon.copies.repository import Repository, make_git_for_us
 from daemon.copies.working_copy import CopyError
 from daemon.runtime import state_dir
 from tools.localization import t
@@ -52,7 +50,7 @@ def pack(program: str, stop: CancelToken, workspace: Path, commit: str, have: Se
         raise CopyError(t("{workspace} is no longer in a git repository.", workspace=workspace))
     with tempfile.TemporaryDirectory(prefix="goalwright-pack-") as folder:  # 0700, and only our own settings
         git_dir = Path(folder) / "git"
-        private_git.make_for_us(git_dir, repository.object_format, repository.stores())
+        make_git_for_us(git_dir, repository.object_format, repository.stores())
         private = PrivateIndex(git, git_dir, Path(folder))
         known = private.sizes(one.encode() for one in have)
         wanted = [commit, *(f"^{one.decode()}" for one in known)]
@@ -99,7 +97,7 @@ class NodeCache:
                 raise CopyError(t("{path} is not a folder of yours; move it away.", path=path))
             path.chmod(0o700)
         if not (self.git_dir / "HEAD").exists():
-            private_git.make_for_us(self.git_dir, object_format, ())
+            make_git_for_us(self.git_dir, object_format, ())
 
     def has(self, stop: CancelToken, commit: str) -> bool:
         """Return whether everything of this commit is here: its ref is written last."""
@@ -132,7 +130,7 @@ class NodeCache:
         top.mkdir(mode=0o700)
         git_dir = top / ".git"
         kind = object_format(base)
-        private_git.make_for_us(git_dir, kind, (), as_they_are=True)
+        make_git_for_us(git_dir, kind, (), as_they_are=True)
         # Not borrowed: the sandbox of the branch's commands hides the folder of the cache. Packs never change.
         for file in sorted(
             (self.git_dir / "objects" / "pack").iterdir(), key=lambda one: one.suffix == ".idx"

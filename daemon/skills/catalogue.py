@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.model.permissions import Rule, Trust
-from daemon.permission.matching import home
 from daemon.agents.own_files import (
     MOST_FILES,
     OwnFileError,
@@ -24,6 +22,8 @@ from daemon.agents.own_files import (
     read_own,
     workspace_folders,
 )
+from daemon.model.permissions import Rule, Trust
+from daemon.permission.matching import home
 from daemon.skills.skill_file import SKILL_FILE, Skill, parse_skill
 from tools.localization import t
 from tools.paths import folder_patterns

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from daemon.agents.own_files import OwnFileError, Place, Source, document_of
 from daemon.context.tokens import estimate_tokens
 from daemon.model.tags import one_each, within
-from daemon.agents.own_files import OwnFileError, Place, Source, document_of
 from tools.localization import t
 from tools.text.truncate import head
 

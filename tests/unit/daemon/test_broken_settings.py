@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from daemon.agents.own_files import ParsedFiles
 from daemon.config import load_config
 from daemon.mcp.configuration import find_servers
 from daemon.own_tools.files import find, parse
 from daemon.settings import McpSettings
-from daemon.agents.own_files import ParsedFiles
 from tools.process.runnable import why_not_run
 
 JARGON = re.compile(

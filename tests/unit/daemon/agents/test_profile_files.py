@@ -257,7 +257,9 @@ def test_broken_agent_file_has_no_fallback_of_the_same_name(agents: Agents, own:
 def test_a_pipe_is_not_waited_for(agents: Agents, own: Path) -> None:
     own.mkdir(parents=True)
     os.mkfifo(own / "pipe.md")
-    assert agents.all("unknown").problems == (f"{own / 'pipe.md'}: it cannot be read: it is not a regular file",)
+    assert agents.all("unknown").problems == (
+        f"{own / 'pipe.md'}: it cannot be read: it is not a regular file",
+    )
 
 
 def test_new_or_changed_agent_file_is_picked_up(agents: Agents, own: Path) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copy_manager import copies_for
 from daemon.copies.copy_folders import TRIES, remove
 from daemon.copies.working_copy import CopyError, OrphanedCopy, WorkingCopies, WorkingCopy
+from daemon.explore.copy_manager import copies_for
 from tests.support.examples import in_full
 from tests.support.fakes.small_disk import small_disk
 from tests.support.scenarios.nasty_trees import TREES

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copy_manager import copies_for
 from daemon.copies.plain_copies import PlainCopies
 from daemon.copies.working_copy import CopyError, WorkingCopies
+from daemon.explore.copy_manager import copies_for
 from tests.support.scenarios.nasty_trees import TREES
 from tests.support.scenarios.trees import commit, fingerprint, git, kept_files, not_ignored, oracle_tree, put
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copy_manager import copies_for
 from daemon.copies.git_copies import GitCopies
 from daemon.copies.plain_copies import PlainCopies
 from daemon.copies.working_copy import CopyError, WorkingCopies
+from daemon.explore.copy_manager import copies_for
 from tests.support.scenarios.nasty_trees import TREES
 from tests.support.scenarios.trees import fingerprint, git, kept_files, oracle_tree, put
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copy_manager import copies_for
 from daemon.copies.working_copy import WorkingCopy
 from daemon.explore.branch_environment import BranchEnvironment, make_branch_environment
+from daemon.explore.copy_manager import copies_for
 from daemon.files.folder_language_services import NoDiagnostics, NoLanguageServices
 from daemon.files.history import SessionHistory
 from daemon.loop.services import Services

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copy_manager import copies_for
 from daemon.explore.branch_actions import branch_patch, select_for_user
+from daemon.explore.copy_manager import copies_for
 from daemon.explore.results import save_result
 from daemon.loop.undo import Restorer
 from daemon.model.branches import child_id

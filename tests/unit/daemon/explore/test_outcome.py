@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copy_manager import copies_for
 from daemon.copies.plain_copies import PlainCopies
 from daemon.copies.working_copy import WorkingCopies
+from daemon.explore.copy_manager import copies_for
 from tests.support.scenarios.branches import repository, state_of
 
 

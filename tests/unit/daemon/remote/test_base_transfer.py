@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copy_manager import copies_for
 from daemon.copies.git_program import CancelToken
 from daemon.copies.working_copy import Base, CopyError
+from daemon.explore.copy_manager import copies_for
 from daemon.remote.base_transfer import NodeCache, cluster_folder, pack, run_folder, sweep
 from tests.support.scenarios.branches import git, repository
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.agents.own_files import MAX_FILE
 from daemon.loop.attachments import attached
 from daemon.loop.command_use import NamedFile, named_files
 from daemon.loop.session import Session
@@ -14,7 +15,6 @@ from daemon.model.events import Notice
 from daemon.model.messages import AgentPart, CommandPart, Message, SubtaskPart, TextPart
 from daemon.model.permissions import Trust
 from daemon.skills.commands import Commands, FoundCommands, expanded
-from daemon.agents.own_files import MAX_FILE
 from tests.support.drivers.core import Bench, daemon
 from tests.support.fakes.models import Step
 from tests.support.scenarios.subagents import with_subagents

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from daemon.agents.own_files import MAX_FILE
 from daemon.context.tokens import estimate_tokens
 from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.permissions import Trust
 from daemon.skills.catalogue import MAX_BODY, MOST_LISTED, FoundSkills, Skills, load
-from daemon.agents.own_files import MAX_FILE
 from daemon.skills.skill_file import MAX_LINE, MAX_LIST, skill_list
 from tests.support.drivers.core import Bench, daemon, prompted, results
 from tests.support.fakes.models import Call

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from daemon.agents.front_matter_keys import PERMISSIONS, TOOLS
-from daemon.agents.profile import AgentProfile
 from daemon.agents.own_files import OwnFileError
+from daemon.agents.profile import AgentProfile
 from daemon.agents.profile_file import parse_agent
 from daemon.permission.rules import SHIPPED
 from tools.registry import builtin_tools

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.explore.selected_branch import follow_choices
-from daemon.explore.user_choice import pending_choices
+from daemon.explore.branch_choice import follow_choices, pending_choices
 from daemon.hooks.session import HookRunner
 from daemon.loop.session import Features, Session
 from daemon.loop.turn import Turn

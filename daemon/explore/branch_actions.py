@@ -12,14 +12,13 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.explore.branch_choice import choose_none as choose_none
+from daemon.explore.branch_choice import leave_to_model as leave_to_model
+from daemon.explore.branch_choice import pending_choices, settle, who_chose
 from daemon.explore.branch_lookup import FOREIGN, find_branch, result_folder, stored_result
 from daemon.explore.merging import Selection, merge_selected
 from daemon.explore.results import remove_result
 from daemon.explore.scoring import renames
-from daemon.explore.selected_branch import who_chose
-from daemon.explore.user_choice import choose_none as choose_none
-from daemon.explore.user_choice import leave_to_model as leave_to_model
-from daemon.explore.user_choice import pending_choices, settle
 from daemon.loop.undo import PERSON
 from daemon.model.events import BranchRemoved
 from daemon.model.permissions import FileDiff

@@ -12,10 +12,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from daemon.context.handover import last_words
+from daemon.explore.branch_choice import carry_over, decided_early, exploration_ended, follow_choices
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.branch_task import BranchOutcome
 from daemon.explore.score_text import score_table
-from daemon.explore.selected_branch import carry_over, decided_early, exploration_ended, follow_choices
 from daemon.model.branches import BranchMeta, Score, child_id
 from daemon.model.events import BranchCompleted
 from daemon.model.messages import Usage

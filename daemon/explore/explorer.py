@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 from daemon.copies.working_copy import Base, CopyError, WorkingCopies
 from daemon.explore.branch import Branch, BranchHost, OpenCopy
+from daemon.explore.branch_choice import awaited_choice, carry_over, decided_early, exploration_ended
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
 from daemon.explore.directions import branch_tasks, checked_background, checked_directions
 from daemon.explore.node_choice import Nodes, connected
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.score_text import score_table
-from daemon.explore.selected_branch import carry_over, decided_early, exploration_ended
 from daemon.explore.test_command import agree_on_test
-from daemon.explore.user_choice import awaited_choice
 from daemon.model.branches import BranchMeta
 from daemon.model.events import (
     BranchStarted,

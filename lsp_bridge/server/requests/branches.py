@@ -88,7 +88,7 @@ class BranchRequests(RequestArea):
     async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
         """Leave the choice to the model, or want none of the branches."""
         from daemon.explore.branch_actions import choose_none, leave_to_model
-        from daemon.explore.user_choice import delegable_choices
+        from daemon.explore.branch_choice import delegable_choices
 
         session = await self._core.session(params.session_id)
         # Choosing none needs a waiting call; the choice can be left to the model at any time.
@@ -191,7 +191,7 @@ def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
 
 def awaiting(session: Session) -> tuple[str, ...]:
     """Return explorations in which the daemon waits for the user's choice."""
-    from daemon.explore.user_choice import pending_choices
+    from daemon.explore.branch_choice import pending_choices
 
     return pending_choices(session)
 

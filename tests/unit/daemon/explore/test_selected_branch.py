@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.explore import branch_actions
-from daemon.explore.user_choice import pending_choices
+from daemon.explore.branch_choice import pending_choices
 from daemon.loop.session import Session
 from daemon.loop.undo import Restorer
 from daemon.model.events import BranchGoalAdded, BranchSelected, ExploreCompleted

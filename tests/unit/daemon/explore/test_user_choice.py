@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from daemon.explore import branch_actions, merging
-from daemon.explore.user_choice import (
+from daemon.explore.branch_choice import (
     CHOICE_AWAITED,
     CHOICE_MADE,
     awaited_choice,

@@ -22,8 +22,8 @@ from daemon.bus import Bus
 from daemon.copies.git_program import CancelToken, StoppedError
 from daemon.copies.working_copy import CopyError
 from daemon.explore.branch import Branch, BranchHost
+from daemon.explore.branch_task import BranchOrder, Opened, Report
 from daemon.explore.copy_manager import copies_for
-from daemon.explore.remote_order import BranchOrder, Opened, Report
 from daemon.features import features
 from daemon.files.command_changes import CommandWatches
 from daemon.files.folder_language_services import NoDiagnostics

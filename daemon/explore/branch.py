@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.context.handover import last_words
 from daemon.context.tokens import part_tokens
@@ -18,14 +18,28 @@ from daemon.copies.working_copy import CopyError, WorkingCopy
 from daemon.explore.branch_environment import BranchEnvironment, make_branch_environment
 from daemon.explore.branch_notes import task_text, unfinished_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
-from daemon.explore.event_mirror import EventMirror
 from daemon.explore.ignored_changes import ignored_changes, recorded_changes, short_names
 from daemon.explore.inherited_context import InheritedContext, moved, places_moved, rewriter
 from daemon.loop.children import close_child, open_child
 from daemon.model.branches import CheckRun
-from daemon.model.events import SessionUpdated
+from daemon.model.events import (
+    BranchGoalAdded,
+    BranchGoalUpdated,
+    BranchMessageAdded,
+    Delta,
+    Event,
+    GoalAdded,
+    GoalMoved,
+    GoalRemoved,
+    GoalUpdated,
+    MessageAdded,
+    SessionUpdated,
+)
+from daemon.model.goals import GoalStats
 from daemon.model.messages import FinishPart, Part, StopReason
+from daemon.model.meters import Metered
 from daemon.model.tags import plain
+from daemon.plan.goal_stats import with_message
 from daemon.store.trace_store import StoreError
 from tools.localization import noted, t
 from tools.text.truncate import head
@@ -35,6 +49,7 @@ if TYPE_CHECKING:
 
     from daemon.loop.queue import TurnResult
     from daemon.loop.session import Session
+    from daemon.model.messages import Message
 
 log = logging.getLogger(__name__)
 
@@ -401,3 +416,53 @@ def own_words(child: Session | None) -> str:
         return ""
     inherited = getattr(child.state.trace, "inherited", 0)
     return last_words([message for message in child.state.messages if message.sequence > inherited])
+
+
+class EventMirror:
+    """Mirrors the events of one branch into the main session's log, as ``branch_…`` events, until ``close``."""
+
+    def __init__(self, main: Session, branch: Session, branch_id: str) -> None:
+        self._main = main
+        self._branch_id = branch_id
+        self.stats = GoalStats()
+        """Statistics of the branch's own messages."""
+        self.last_message: Message | None = None
+        self._bus = main.services.bus
+        self._bus.subscribe(branch.session_id, self._heard)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._bus.unsubscribe(self._heard)
+
+    def _heard(self, item: Event | Delta | Metered) -> None:
+        if isinstance(item, Delta | Metered):
+            return
+        if isinstance(item, MessageAdded):
+            message = item.message
+            self.stats = with_message(self.stats, message)
+            self.last_message = message
+        if (event := self._mirrored(item)) is not None:
+            self._main.emit(event)
+
+    def _mirrored(self, event: Event) -> Event | None:
+        where: dict[str, Any] = {
+            "trace_id": self._main.session_id, "time": event.time, "branch_id": self._branch_id,
+        }  # fmt: skip
+        match event:
+            case MessageAdded():
+                return BranchMessageAdded(**where, message=event.message, affected_goals=event.affected_goals)
+            case GoalAdded():
+                return BranchGoalAdded(**where, goal=event.goal, parent_id=event.parent_id)
+            case GoalUpdated():
+                updates, affected = event.updates, event.affected_goals
+            case GoalMoved():
+                updates = {"parent_id": event.parent_id, "before_id": event.before_id}
+                affected = event.affected_goals
+            case GoalRemoved():
+                updates, affected = {"removed": True}, ()
+            case _:
+                return None
+        current_id = None if isinstance(event, GoalMoved) else event.current_id
+        return BranchGoalUpdated(
+            **where, goal_id=event.goal_id, updates=updates, affected_goals=affected, current_id=current_id
+        )

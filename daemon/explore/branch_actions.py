@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from daemon.explore.branch_choice import choose_none as choose_none
 from daemon.explore.branch_choice import leave_to_model as leave_to_model
 from daemon.explore.branch_choice import pending_choices, settle, who_chose
-from daemon.explore.branch_lookup import FOREIGN, find_branch, result_folder, stored_result
 from daemon.explore.merging import Selection, merge_selected
-from daemon.explore.results import remove_result
+from daemon.explore.results import FOREIGN, find_branch, remove_result, result_folder, stored_result
 from daemon.explore.scoring import renames
 from daemon.loop.undo import PERSON
 from daemon.model.events import BranchRemoved

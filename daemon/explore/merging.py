@@ -16,10 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.branch_choice import note_choice, refuse_model
-from daemon.explore.branch_lookup import FOREIGN, find_branch, result_folder, stored_result
 from daemon.explore.ignored_changes import short_names
-from daemon.explore.merge_plan import ABSENT, FileVersion, MergePlan, Pick, plan_merge
-from daemon.explore.merge_text import conflicts_text, names, remarks
+from daemon.explore.merge_plan import (
+    ABSENT,
+    FileVersion,
+    MergePlan,
+    Pick,
+    conflicts_text,
+    names,
+    plan_merge,
+    remarks,
+)
+from daemon.explore.results import FOREIGN, find_branch, result_folder, stored_result
 from daemon.files.blobs import Blobs
 from daemon.loop.tool_context import SessionFiles, explore_context
 from daemon.model.branches import BranchMeta, Choice

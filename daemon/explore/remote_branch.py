@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.copies.git_program import CancelToken
 from daemon.copies.working_copy import CopyError
-from daemon.explore.branch import MAX_SUMMARY, own_words
+from daemon.explore.branch import MAX_SUMMARY, EventMirror, own_words
 from daemon.explore.branch_notes import unfinished_summary
-from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
-from daemon.explore.event_mirror import EventMirror
-from daemon.explore.remote_order import BranchOrder, Opened, Report, for_node
+from daemon.explore.branch_task import (
+    BranchOrder,
+    BranchOutcome,
+    BranchTask,
+    Opened,
+    Report,
+    TestCommand,
+    for_node,
+)
 from daemon.loop.children import close_child, open_child
 from daemon.loop.services import FolderServices
 from daemon.loop.session import Session

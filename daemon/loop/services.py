@@ -134,7 +134,7 @@ class FolderServices:
     journal: Path
     """Folder for records of writes, with which an interrupted one is finished or undone."""
     rules: tuple[Rule, ...] = ()
-    """Rules of a branch for any agent: see ``daemon.explore.rules``."""
+    """Rules of a branch for any agent: see ``daemon.explore.branch_environment``."""
     readable: tuple[Path, ...] = ()
     """Folders outside of the session's that commands in a sandbox must see, and cannot write."""
     branch: BranchCommands = field(default_factory=BranchCommands)

@@ -73,8 +73,8 @@ class RuleSet:
     From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the user everywhere, ``workspace``
     (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this ``session``, the
     ``agent``'s, ``bounds`` (layers that only tighten: of the agents that started this one, and of one that came with
-    the workspace), and those of a ``branch`` (``daemon.explore.rules``), which only tighten, too. Grants answer
-    questions and lift no prohibition.
+    the workspace), and those of a ``branch`` (``daemon.explore.branch_environment``), which only tighten, too. Grants
+    answer questions and lift no prohibition.
     """
 
     base: Sequence[Rule] = SHIPPED

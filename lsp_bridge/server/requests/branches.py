@@ -160,7 +160,7 @@ class BranchRequests(RequestArea):
     async def _branch(self, session_id: str, branch_id: str) -> tuple[Session, BranchMeta]:
         """Return a session and its branch. Raises UnknownTraceError, StoreError, and RequestError without such a
         branch."""
-        from daemon.explore.branch_lookup import find_branch
+        from daemon.explore.results import find_branch
 
         session = await self._core.session(session_id)
         with refusals(ErrorCode.UNKNOWN_BRANCH):

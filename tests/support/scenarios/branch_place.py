@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daemon.copies.working_copy import BranchChange, WorkingCopy
-from daemon.explore.rules import branch_rules
+from daemon.explore.branch_environment import branch_rules
 from daemon.model.permissions import Mode, Rule
 from daemon.permission.rules import SHIPPED, RuleSet
 from tools.shell.path_lookup import real_place

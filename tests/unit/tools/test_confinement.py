@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.rules import git_folders
+from daemon.explore.branch_environment import git_folders
 from daemon.jobs import SessionJobs
 from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import FakeToolContext, fake_context

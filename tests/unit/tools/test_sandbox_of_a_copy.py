@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.rules import git_folders
+from daemon.explore.branch_environment import git_folders
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
 from tools.bash import BashInput, BashTool

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.explore.check_output import count_tests, last_lines, not_run
+from daemon.explore.test_command import count_tests, last_lines, not_run
 
 JEST = """Test Suites: 1 failed, 2 passed, 3 total
 Tests:       1 failed, 2 skipped, 12 passed, 15 total

@@ -13,11 +13,12 @@ from daemon.explore.merge_plan import (
     MergePlan,
     Pick,
     UnmergeableFile,
+    conflicts_text,
     merge_states,
     of_change,
     plan_merge,
+    remarks,
 )
-from daemon.explore.merge_text import conflicts_text, remarks
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
 
 SIDES = ("ours", "theirs")

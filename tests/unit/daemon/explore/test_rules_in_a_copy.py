@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.rules import branch_rules, git_folders
+from daemon.explore.branch_environment import branch_rules, git_folders
 from daemon.model.permissions import Action, Mode, Rule
 from daemon.permission.answers import denial
 from daemon.permission.rules import SHIPPED, RuleSet

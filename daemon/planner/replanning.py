@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from daemon.plan.dependencies import misplaced, stand_in, waits_for
+from daemon.model.goals import Goal
+from daemon.plan.dependencies import misplaced, needed, stand_in, waits_for
 from daemon.plan.goal_index import ENDED
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
 from daemon.planner.plan_parser import BadPlanError, PlanStep
-from daemon.planner.step_order import linked
 from tools.localization import noted, t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.model.goals import Goal
+    from collections.abc import Mapping, Sequence
 
 REPLACED = noted("Abandoned: it is not in the new plan.")
 
@@ -43,33 +42,22 @@ def revised(
     BadPlanError and PlanError; ``tree`` is not changed.
     """
     work = _TreeEdit(tree.copy())
-    steps = linked(steps, tree, lambda step: _kept(tree, step))
-    rows = [_StepMatch(step, _kept(tree, step)) for step in steps]
-    _check_once(tree, rows)
-    inner = {id(below): _kept(tree, below) for step in steps for below in step.steps}
-    kept = {row.goal.id for row in rows if row.goal is not None} | {
-        g.id for g in inner.values() if g is not None
-    }
-    named = _family(tree, kept)
+    steps, kept = _linked(steps, tree)
+    _check_once(tree, [kept[step.id] for step in steps if step.id in kept])
+    named = _family(tree, {goal.id for goal in kept.values()})
     untouched = [goal for goal in _open_goals(tree) if goal.id not in named]
     home = _home(tree, failed)
     aside = frozenset(goal.id for goal in untouched if not revise)
     # Unlink before adding anything, because a new goal would count as the replacement of an abandoned one.
     _unlink(work, untouched)
     # Add before abandoning: a parent with an open sub-goal does not end with the abandoned ones.
-    _place(work, rows, inner, home if revise else None)
+    _place(work, steps, kept, home if revise else None)
     _link(work, [*steps, *(below for step in steps for below in step.steps)])
     if revise:
         _give_up(work, untouched, why.strip() or t(REPLACED))
         _unlink(work, ())
     _check_needs(work, aside)
-    return Revision(tuple(work.changes), len(rows), aside)
-
-
-@dataclass(frozen=True, slots=True)
-class _StepMatch:
-    step: PlanStep
-    goal: Goal | None
+    return Revision(tuple(work.changes), len(steps), aside)
 
 
 @dataclass(slots=True)
@@ -121,13 +109,12 @@ def _kept(tree: PlanTree, step: PlanStep) -> Goal | None:
     return same[0] if len(same) == 1 else None
 
 
-def _check_once(tree: PlanTree, rows: Sequence[_StepMatch]) -> None:
+def _check_once(tree: PlanTree, kept: Sequence[Goal]) -> None:
     seen: set[str] = set()
-    for row in rows:
-        if row.goal is not None and row.goal.id in seen:
-            raise BadPlanError(f"Two steps keep goal {tree.title(row.goal.id)}: list each goal once.")
-        if row.goal is not None:
-            seen.add(row.goal.id)
+    for goal in kept:
+        if goal.id in seen:
+            raise BadPlanError(f"Two steps keep goal {tree.title(goal.id)}: list each goal once.")
+        seen.add(goal.id)
 
 
 def _open_goals(tree: PlanTree) -> list[Goal]:
@@ -160,17 +147,15 @@ def _home(tree: PlanTree, failed: str | None) -> str | None:
     return None
 
 
-def _place(
-    work: _TreeEdit, rows: Sequence[_StepMatch], inner: dict[int, Goal | None], home: str | None
-) -> None:
+def _place(work: _TreeEdit, steps: Sequence[PlanStep], kept: Mapping[str, Goal], home: str | None) -> None:
+    """Put the steps into the tree, in order. ``kept``: the goals that steps keep, by their ids."""
     tree = work.tree
-    work.ids |= {row.step.id: row.goal.id for row in rows if row.goal is not None}
-    work.ids |= {below.id: goal.id for row in rows for below in row.step.steps if (goal := inner[id(below)])}
+    work.ids |= {step_id: goal.id for step_id, goal in kept.items()}
     follows: str | None = None
-    before: list[str | None] = [None] * len(rows)
-    for at in range(len(rows) - 1, -1, -1):
+    before: list[str | None] = [None] * len(steps)
+    for at in range(len(steps) - 1, -1, -1):
         before[at] = follows
-        goal = rows[at].goal
+        goal = kept.get(steps[at].id)
         if goal is None:
             continue
         if goal.parent_id is None and follows is not None:
@@ -180,18 +165,18 @@ def _place(
         # A goal below another one stays there; the steps before it go before that other goal.
         follows = top
     elsewhere = False
-    for row, follows in zip(rows, before, strict=True):
-        goal = row.goal
+    for step, follows in zip(steps, before, strict=True):
+        goal = kept.get(step.id)
         if goal is None:
             near = home if not elsewhere else None
             parent = near if near is not None and follows != near else None
-            goal_id = work.add(row.step, parent, follows if parent is None else None)
+            goal_id = work.add(step, parent, follows if parent is None else None)
         else:
             goal_id = goal.id
             above = {one.id for one in tree.ancestors(goal.id)}
             elsewhere = elsewhere or home not in above
-        for below in row.step.steps:
-            if inner[id(below)] is None:
+        for below in step.steps:
+            if below.id not in kept:
                 work.add(below, goal_id)
 
 
@@ -272,3 +257,165 @@ def _end_half_done(work: _TreeEdit, goal: Goal, why: str) -> None:
                 tree.goals[goal.id],
             )
         )
+
+
+# -- the dependencies of steps: names become places, and the steps get an order that respects them --
+
+_PLACE = re.compile(r"(?:step\s*|#)?(\d+(?:\.\d+)?)\.?", re.IGNORECASE)
+
+
+def _linked(steps: Sequence[PlanStep], tree: PlanTree) -> tuple[tuple[PlanStep, ...], Mapping[str, Goal]]:
+    """Return the steps in an order in which each follows its needs, otherwise in the same order; and the open goals
+    that steps keep, by the ids of the steps.
+
+    ``id`` of each then is its place in the answer (``2``, ``2.1``), and ``needs`` are such ids. If any step states
+    needs, a step without a statement has none. Raises BadPlanError for unknown steps, cycles, and steps that cannot be
+    parallel.
+    """
+    answer = _Answer(tree)
+    return answer.linked(steps), answer.goals
+
+
+@dataclass(slots=True)
+class _Answer:
+    tree: PlanTree
+    steps: dict[str, PlanStep] = field(default_factory=dict[str, PlanStep])
+    """By place."""
+    goals: dict[str, Goal] = field(default_factory=dict[str, Goal])
+    """Those that steps keep, by place."""
+    named: dict[str, str] = field(default_factory=dict[str, str])
+    """Places by the names that steps give themselves."""
+
+    def linked(self, steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
+        for place, step in _places(steps):
+            self.steps[place] = step
+            if (goal := _kept(self.tree, step)) is not None:
+                self.goals[place] = goal
+            if (name := step.id.casefold()) and self.named.setdefault(name, place) != place:
+                raise BadPlanError(f'Two steps have the id "{head(step.id, 60)}": give each its own id.')
+            if step.parallel and step.steps:
+                raise BadPlanError(
+                    f'{self._name(place)} is parallel and has steps below it: mark those as "parallel" '
+                    "instead."
+                )
+        given = any(step.needs is not None for step in self.steps.values())
+        needs = {place: self._needs(place) for place in self.steps}
+        top = [
+            replace(
+                step,
+                id=str(number),
+                needs=_given(step, needs[str(number)], given),
+                steps=tuple(
+                    replace(below, id=place, needs=_given(below, needs[place], given), steps=())
+                    for place in self._ordered(
+                        [f"{number}.{n}" for n in range(1, len(step.steps) + 1)], needs
+                    )
+                    for below in (self.steps[place],)
+                ),
+            )
+            for number, step in enumerate(steps, 1)
+        ]
+        order = self._ordered([step.id for step in top], needs)
+        return tuple(top[int(place) - 1] for place in order)
+
+    def _needs(self, place: str) -> tuple[str, ...]:
+        step = self.steps[place]
+        if step.needs is None:
+            # A kept goal keeps those of its needs that the plan still has.
+            goal = self.goals.get(place)
+            wanted = {need.id for need in needed(self.tree, goal)} if goal is not None else set[str]()
+            return tuple(other for other, one in self.goals.items() if one.id in wanted)
+        found = (self._meant(place, name) for name in step.needs)
+        needs = tuple(dict.fromkeys(need for need in found if need is not None))
+        for need in needs:
+            self._check(place, need)
+        return needs
+
+    def _meant(self, place: str, name: str) -> str | None:
+        """Return the place of the step that a name means; None for a goal that is done already."""
+        if (found := self.named.get(name.casefold())) is not None:
+            return found
+        number = match[1] if (match := _PLACE.fullmatch(name)) else None
+        try:
+            goal = self.tree.find(name)
+        except PlanError:
+            goal = None
+        keeping = [other for other, one in self.goals.items() if goal is not None and one.id == goal.id]
+        beside = f"{place.rpartition('.')[0]}.{number}" if "." in place and number else ""
+        words = [other for other, step in self.steps.items() if step.goal.casefold() == name.casefold()]
+        places = [other for other in (number, beside) if other in self.steps]
+        meant = list(dict.fromkeys([*places, *keeping, *words]))
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            what = " or ".join(self._name(other) for other in meant)
+            raise BadPlanError(
+                f'{self._name(place)} needs "{head(name, 60)}", which could be {what}: give steps an "id", '
+                "and use that."
+            )
+        if goal is None:
+            known = ", ".join(step.id or other for other, step in self.steps.items())
+            raise BadPlanError(
+                f'{self._name(place)} needs "{head(name, 60)}", but no step has that id. Ids: {known}.'
+            )
+        if goal.status == "completed":
+            return None
+        raise BadPlanError(
+            f"{self._name(place)} needs goal {self.tree.title(goal.id)}, which is not in the plan: keep it "
+            "as well, or leave it out of the needs."
+        )
+
+    def _check(self, place: str, need: str) -> None:
+        if need == place:
+            raise BadPlanError(f"{self._name(place)} needs itself: leave that out.")
+        above = place.rpartition(".")[0]
+        if need == above or need.rpartition(".")[0] == place:
+            raise BadPlanError(
+                f"{self._name(place)} needs {self._name(need)}, but one is below the other: leave that out."
+            )
+        if "." in need and need.rpartition(".")[0] != above:
+            raise BadPlanError(
+                f"{self._name(place)} needs {self._name(need)}, which is below another step: name that "
+                "whole step."
+            )
+
+    def _ordered(self, level: Sequence[str], needs: Mapping[str, tuple[str, ...]]) -> list[str]:
+        """Return places of one level in order; what steps below need counts for the step above."""
+        waits: dict[str, list[str]] = {place: [] for place in level}
+        for place, wanted in needs.items():
+            mine = place if place in waits else place.partition(".")[0]
+            if mine in waits:
+                waits[mine] += [need for need in wanted if need in waits and need != mine]
+        done: list[str] = []
+        left = list(level)
+        while left:
+            ready = next((place for place in left if all(need in done for need in waits[place])), None)
+            if ready is None:
+                raise BadPlanError(f"These steps need each other in a circle: {self._circle(left, waits)}.")
+            done.append(ready)
+            left.remove(ready)
+        return done
+
+    def _circle(self, left: Sequence[str], waits: Mapping[str, Sequence[str]]) -> str:
+        way = [left[0]]
+        while way[-1] not in way[:-1]:
+            way.append(next(need for need in waits[way[-1]] if need in left))
+        return " needs ".join(map(self._name, way[way.index(way[-1]) :]))
+
+    def _name(self, place: str) -> str:
+        step = self.steps[place]
+        goal = self.goals.get(place)
+        return f'"{head(step.goal or (goal.description if goal is not None else step.keep), 60)}"'
+
+
+def _places(steps: Sequence[PlanStep]) -> list[tuple[str, PlanStep]]:
+    found: list[tuple[str, PlanStep]] = []
+    for number, step in enumerate(steps, 1):
+        found.append((str(number), step))
+        found += [(f"{number}.{n}", below) for n, below in enumerate(step.steps, 1)]
+    return found
+
+
+def _given(step: PlanStep, needs: tuple[str, ...], given: bool) -> tuple[str, ...] | None:
+    """Return a step's needs for the record: None leaves a kept goal unchanged, and new ones to their order."""
+    return needs if step.needs is not None or (given and not step.keep) else None

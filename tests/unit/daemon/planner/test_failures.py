@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from daemon.model.messages import Message, NotePart, Part, TextPart, ToolCallPart, ToolResultPart
-from daemon.planner.failures import Failures
+from daemon.planner.driver import Failures
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NEW = ".new-"
 _ROUNDS = 20
 _TICKS = 20
 """Milliseconds: that clock ticks every 1 to 10 on Linux; where it takes longer, that race stays."""
@@ -83,34 +82,33 @@ class CopyFolders:
     def new(self, session_id: str) -> CopyFolder:
         """Create a folder for a session. Raises CopyError when it has one, and OSError."""
         final = self.folder / _safe(session_id)
-        made, free = self.kept_scratch()
+        made = self.scratch()
         try:
             if os.path.lexists(final) and not self._clear(final):
                 raise CopyError(f"A copy for {session_id} already exists; close it first.")
-            (made / ".copy" / "private").mkdir(mode=0o700)
+            (made.ours / "private").mkdir(mode=0o700)
             # Create it under another name: ext4 places files by it, and avoids blocks that were just freed.
-            made.rename(final)
+            made.folder.rename(final)
         except BaseException:
-            free()
-            remove(made, self.folder)
+            self.discard(made)
             raise
-        return CopyFolder(final, free)
+        return CopyFolder(final, made.free)
 
-    def kept_scratch(self) -> tuple[Path, Callable[[], None]]:
-        """Return a new folder, and a function that releases it; until then nothing removes it. Raises CopyError and
-        OSError."""
+    def scratch(self) -> CopyFolder:
+        """Create a folder that nothing removes until it is discarded. Raises CopyError and OSError."""
         self._prepare()
-        made = self.folder / f"{_NEW}{secrets.token_hex(8)}"
+        made = self.folder / f".new-{secrets.token_hex(8)}"
         made.mkdir(mode=0o700)
         (made / ".copy").mkdir(mode=0o700)
         free = lock.take(made / ".copy" / "lock")
         if free is None:
             raise CopyError("A new folder is locked by another process; try again.")
-        return made, free
+        return CopyFolder(made, free)
 
-    def remove(self, folder: Path) -> None:
-        """Remove a copy's folder, then the folders around it as far as they are empty."""
-        remove(folder, self.folder)
+    def discard(self, place: CopyFolder) -> None:
+        """Release a folder and remove it, then the folders around it as far as they are empty. Raises OSError."""
+        place.free()
+        remove(place.folder, self.folder)
         self.tidy()
 
     def tidy(self) -> None:
@@ -179,17 +177,14 @@ class CopyFolders:
             path = self.folder / entry.name
             if not entry.is_dir(follow_symlinks=False):
                 continue
-            if entry.name.startswith(_NEW):
-                self._clear(path)
-                continue
             free = self._take(path)
             if free is None:
                 continue
             if (path / ".copy" / "ready").exists():
                 yield CopyFolder(path, free)
-                continue
-            free()
-            remove(path, self.folder)
+            else:
+                free()
+                remove(path, self.folder)
 
     def _clear(self, path: Path) -> bool:
         free = self._take(path)

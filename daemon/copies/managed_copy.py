@@ -71,8 +71,7 @@ class ManagedCopy(WorkingCopy):
 
     def _remove(self) -> None:
         try:
-            self.place.free()
-            self._places.remove(self.place.folder)
+            self._places.discard(self.place)
         except OSError as error:
             log.warning("a working copy was not removed completely: %s", error)
 
@@ -87,8 +86,7 @@ class _HeldBase(Generic[T]):
 
     base: Base
     what: T
-    folder: Path
-    free: Callable[[], None]
+    place: CopyFolder
     opening: int = 0
     """Number of copies that are being made of it."""
 
@@ -109,14 +107,13 @@ class ManagedCopies(WorkingCopies, Generic[T]):
 
     async def base(self) -> Base:
         def work(stop: CancelToken) -> Base:
-            folder, free = self._places.kept_scratch()
+            place = self._places.scratch()
             try:
-                base, what = self._taken(stop, folder)
+                base, what = self._taken(stop, place.folder)
             except BaseException:
-                free()
-                self._places.remove(folder)
+                self._places.discard(place)
                 raise
-            self._held[id(base)] = _HeldBase(base, what, folder, free)
+            self._held[id(base)] = _HeldBase(base, what, place)
             return base
 
         return await in_thread(self._pool, with_copy_errors(work), self.done)
@@ -136,8 +133,7 @@ class ManagedCopies(WorkingCopies, Generic[T]):
                 stop.check()
                 place.set_ready()
             except BaseException:
-                place.free()
-                self._places.remove(place.folder)
+                self._places.discard(place)
                 raise
             return copy
 
@@ -157,8 +153,7 @@ class ManagedCopies(WorkingCopies, Generic[T]):
 
         def work() -> None:
             try:
-                held.free()
-                self._places.remove(held.folder)
+                self._places.discard(held.place)
             except OSError as error:
                 log.warning("what branches started from was not removed completely: %s", error)
 

@@ -12,8 +12,6 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.branch_choice import choose_none as choose_none
-from daemon.explore.branch_choice import leave_to_model as leave_to_model
 from daemon.explore.branch_choice import pending_choices, settle, who_chose
 from daemon.explore.merging import Selection, merge_selected
 from daemon.explore.results import FOREIGN, find_branch, remove_result, result_folder, stored_result
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
     from daemon.copies.working_copy import BranchChange
     from daemon.loop.session import Session
-    from daemon.model.branches import BranchMeta
     from tools.ports import ToolResult
 
 SELECT_CALL = "select_"
@@ -43,11 +40,6 @@ MAX_FILES = 500
 _MAX_DIFF_LINES = 2_000
 _MAX_DIFFED = 4 << 20
 """Bytes; a larger file is only named."""
-
-
-def branches(session: Session) -> list[BranchMeta]:
-    """Return all branches of the session's explorations, oldest first; removed ones too."""
-    return list(session.state.children.branches.values())
 
 
 async def branch_files(session: Session, branch_id: str) -> tuple[tuple[FileDiff, ...], tuple[FileDiff, ...]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import logging
 import os
 import time
 from dataclasses import dataclass, field, replace
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
     from daemon.permission.service import CallInfo
     from daemon.provider.model_calls import ModelRequest, ProviderEvent
     from tools.tool import PermissionAsk
-
-log = logging.getLogger(__name__)
 
 LOST = "branch_node_lost"
 """Code of the notice that a branch is started again."""

@@ -87,8 +87,7 @@ class BranchRequests(RequestArea):
     @request("goalwright/explore/leave", changes=True)
     async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
         """Leave the choice to the model, or want none of the branches."""
-        from daemon.explore.branch_actions import choose_none, leave_to_model
-        from daemon.explore.branch_choice import delegable_choices
+        from daemon.explore.branch_choice import choose_none, delegable_choices, leave_to_model
 
         session = await self._core.session(params.session_id)
         # Choosing none needs a waiting call; the choice can be left to the model at any time.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.explore import branch_actions
-from daemon.explore.branch_choice import pending_choices
+from daemon.explore.branch_choice import choose_none, leave_to_model, pending_choices
 from daemon.loop.session import Session
 from daemon.loop.undo import Restorer
 from daemon.model.events import BranchGoalAdded, BranchSelected, ExploreCompleted
@@ -195,9 +195,9 @@ async def test_result_reports_the_decision_without_contradiction(
         if how == "picked":
             await picked(bench, session, "A")
         elif how == "none":
-            branch_actions.choose_none(session, "1", "VS Code")
+            choose_none(session, "1", "VS Code")
         elif how == "left":
-            branch_actions.leave_to_model(session, "1", "VS Code")
+            leave_to_model(session, "1", "VS Code")
         assert (await turn).stop == "end_turn"
         first, second = [message for message in session.state.messages if message.role == "tool"]
         assert said in str(first.content) and unsaid not in str(first.content)

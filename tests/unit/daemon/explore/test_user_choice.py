@@ -10,7 +10,9 @@ from daemon.explore.branch_choice import (
     CHOICE_AWAITED,
     CHOICE_MADE,
     awaited_choice,
+    choose_none,
     delegable_choices,
+    leave_to_model,
     pending_choices,
 )
 from daemon.loop.session import Session
@@ -83,7 +85,7 @@ async def test_rejected_review_leaves_the_choice_open(tmp_path: Path) -> None:
         with pytest.raises(ToolError, match="no branch X"):
             await picking(session, "X")
         assert not task.done() and pending_choices(session) == ("1",)
-        branch_actions.leave_to_model(session, "1", "VS Code")
+        leave_to_model(session, "1", "VS Code")
         assert "VS Code lets you choose:" in await task
 
 
@@ -92,7 +94,7 @@ async def test_user_may_choose_none_of_the_branches(tmp_path: Path) -> None:
         session = bench.session(settings=PERSON)
         explored(session, {"A": []})
         task = await waiting(session)
-        branch_actions.choose_none(session, "1", "VS Code")
+        choose_none(session, "1", "VS Code")
         assert "The user (VS Code) rejected all branches" in await task
         goal = session.state.plan.goals["2"]
         assert (goal.status, goal.summary) == (
@@ -101,7 +103,7 @@ async def test_user_may_choose_none_of_the_branches(tmp_path: Path) -> None:
         )
         assert (goal.selected_branch, session.state.plan.current_id) == (None, None)
         with pytest.raises(ToolError, match="There is no open choice for the exploration"):
-            branch_actions.choose_none(session, "1")
+            choose_none(session, "1")
 
 
 async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
             await task
         assert not pending_choices(session) and codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
         with pytest.raises(ToolError, match="There is no open choice for the exploration"):
-            branch_actions.choose_none(session, "1")
+            choose_none(session, "1")
 
 
 async def test_choice_timeout_selects_nothing(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ async def test_user_choice_is_not_open_to_the_model_until_released(tmp_path: Pat
             await waiting(session) if how != "nobody" else asyncio.create_task(awaited_choice(session, "1"))
         )
         if how == "none":
-            branch_actions.choose_none(session, "1")
+            choose_none(session, "1")
         elif how == "picked":
             pick = picking(session, "B")
             await bench.answer("once")
@@ -164,11 +166,11 @@ async def test_user_choice_is_not_open_to_the_model_until_released(tmp_path: Pat
             await model_picks(session, "A:a.py")
         assert not (bench.workspace / "a.py").exists()
         assert delegable_choices(session) == ("1",)
-        branch_actions.leave_to_model(session, "1", "VS Code")
+        leave_to_model(session, "1", "VS Code")
         assert delegable_choices(session) == ()
         assert "a.py" in (await model_picks(session, "A")).content
         with pytest.raises(ToolError, match="There is no open choice for the exploration"):
-            branch_actions.leave_to_model(session, "1")
+            leave_to_model(session, "1")
     async with daemon(tmp_path) as bench:
         assert delegable_choices(await bench.opened(session.session_id)) == ()
 
@@ -183,7 +185,7 @@ async def test_model_may_choose_if_nobody_was_asked_or_setting_changed(
         explored(session, {"B": [created("b.py", "b\n")]}, start="3", merge="4")
         assert "a.py" in (await model_picks(session, "A")).content
         task = await waiting(session, "3")
-        branch_actions.choose_none(session, "3")
+        choose_none(session, "3")
         await task
         assert "a.py" in (await model_picks(session, "A")).content  # the other exploration is none of that
         with pytest.raises(ToolError, match="The user chooses"):
@@ -306,7 +308,7 @@ async def test_clients_see_what_a_branch_changed(tmp_path: Path) -> None:
             created("long.txt", "x\n" * 50_000),
         ]
         explored(session, {"A": changes})
-        assert [branch.id for branch in branch_actions.branches(session)] == ["A"]
+        assert list(session.state.children.branches) == ["A"]
         changed, ignored = await branch_actions.branch_files(session, "a")
         files = {file.path: file for file in changed}
         assert ignored == ()
@@ -337,7 +339,7 @@ async def test_removed_branch_keeps_only_its_summary(tmp_path: Path) -> None:
         await branch_actions.remove_branch(session, "A", "VS Code")
         assert [path.name for path in folder.iterdir()] == ["messages"]
         assert [(event.branch_id, event.by) for event in bench.events(BranchRemoved)] == [("A", "VS Code")]
-        assert [branch.removed for branch in branch_actions.branches(session)] == [True, False]
+        assert [branch.removed for branch in session.state.children.branches.values()] == [True, False]
         for ask in (branch_actions.branch_files, branch_actions.branch_patch):
             with pytest.raises(ToolError, match="was removed"):
                 await ask(session, "A")

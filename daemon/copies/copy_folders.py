@@ -7,6 +7,7 @@ distinguishes copies in use from those that a crash left.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -84,8 +85,10 @@ class CopyFolders:
         final = self.folder / _safe(session_id)
         made = self.scratch()
         try:
-            if os.path.lexists(final) and not self._clear(final):
-                raise CopyError(f"A copy for {session_id} already exists; close it first.")
+            if os.path.lexists(final):
+                if (left := self._take(final)) is None:
+                    raise CopyError(f"A copy for {session_id} already exists; close it first.")
+                self.discard(left)
             (made.ours / "private").mkdir(mode=0o700)
             # Create it under another name: ext4 places files by it, and avoids blocks that were just freed.
             made.folder.rename(final)
@@ -106,13 +109,19 @@ class CopyFolders:
         return CopyFolder(made, free)
 
     def discard(self, place: CopyFolder) -> None:
-        """Release a folder and remove it, then the folders around it as far as they are empty. Raises OSError."""
-        place.free()
-        remove(place.folder, self.folder)
-        self.tidy()
+        """Release a folder and remove it as far as possible, then the folders around it if they are empty. Never
+        raises."""
+        try:
+            with contextlib.suppress(OSError):
+                # It is still locked; from now on no daemon takes it for work to be stored.
+                (place.ours / "ready").unlink()
+            place.free()
+            remove(place.folder, self.folder)
+        except OSError as error:
+            log.warning("%s was not removed completely: %s", place.folder, error)
+        self._tidy()
 
-    def tidy(self) -> None:
-        """Remove the workspace's own folder if nothing is in it."""
+    def _tidy(self) -> None:
         for path in (self.folder, self.folder.parent):
             try:
                 path.rmdir()
@@ -122,17 +131,11 @@ class CopyFolders:
     def recover(self, read: Callable[[CopyFolder], OrphanedCopy], keep: Keep) -> None:
         """Remove unused folders; a complete copy only after its work is read and stored. Never raises."""
         for place in self._left_behind():
-            may_go = self._kept(place, read, keep)
-            try:
-                if may_go:
-                    # It is still locked; from now on no daemon takes it for work to be stored.
-                    (place.ours / "ready").unlink(missing_ok=True)
+            if self._kept(place, read, keep):
+                self.discard(place)
+            else:
                 place.free()
-                if may_go:
-                    remove(place.folder, self.folder)
-            except OSError as error:
-                log.warning("a working copy of a crash was not removed completely: %s", error)
-        self.tidy()
+        self._tidy()
 
     def _kept(self, place: CopyFolder, read: Callable[[CopyFolder], OrphanedCopy], keep: Keep) -> bool:
         """Return whether it may go now: it is stored, or has been tried often enough."""
@@ -177,31 +180,22 @@ class CopyFolders:
             path = self.folder / entry.name
             if not entry.is_dir(follow_symlinks=False):
                 continue
-            free = self._take(path)
-            if free is None:
+            if (place := self._take(path)) is None:
                 continue
-            if (path / ".copy" / "ready").exists():
-                yield CopyFolder(path, free)
+            if (place.ours / "ready").exists():
+                yield place
             else:
-                free()
-                remove(path, self.folder)
+                self.discard(place)
 
-    def _clear(self, path: Path) -> bool:
-        free = self._take(path)
-        if free is None:
-            return False
-        free()
-        remove(path, self.folder)
-        return True
-
-    def _take(self, path: Path) -> Callable[[], None] | None:
+    def _take(self, path: Path) -> CopyFolder | None:
+        """Lock a folder; None when it is in use."""
         file = path / ".copy" / "lock"
         try:
-            if not file.parent.is_dir():
-                return lambda: None  # the daemon died before it stored a value
-            return lock.take(file)
+            # Without this folder the daemon died before it stored anything.
+            free = lock.take(file) if file.parent.is_dir() else lambda: None
         except OSError:
             return None
+        return None if free is None else CopyFolder(path, free)
 
     def _prepare(self) -> None:
         for path in (self.folder.parent, self.folder):

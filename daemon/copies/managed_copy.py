@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from daemon.copies import dependency_folders
@@ -26,40 +25,28 @@ from daemon.copies.working_copy import (
 from tools.process.background import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Compare = Callable[[CancelToken], tuple[Sequence[BranchChange], bytes]]
 """Returns what differs from the base, in a thread: see ``WorkingCopy.outcome``."""
 
 
+@dataclass(eq=False)
 class ManagedCopy(WorkingCopy):
     """A copy in the daemon's folder."""
 
-    def __init__(
-        self,
-        place: CopyFolder,
-        root: Path,
-        environment: Mapping[str, str],
-        links: Sequence[Path],
-        compare: Compare,
-        pool: ThreadPoolExecutor,
-        places: CopyFolders,
-    ) -> None:
-        super().__init__(root, dict(environment), tuple(links), place.ours / "private")
-        self.place = place
-        self._compare = compare
-        self._pool = pool
-        self._places = places
-        self._one = asyncio.Lock()
-        self._closing: asyncio.Future[None] | None = None
+    _place: CopyFolder
+    _places: CopyFolders
+    _pool: ThreadPoolExecutor
+    _compare: Compare
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _closing: asyncio.Future[None] | None = None
 
     async def close(self) -> None:
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().run_in_executor(self._pool, self._remove)
+            loop = asyncio.get_running_loop()
+            self._closing = loop.run_in_executor(self._pool, self._places.discard, self._place)
         if await finish(self._closing):
             raise asyncio.CancelledError
 
@@ -68,12 +55,6 @@ class ManagedCopy(WorkingCopy):
             if self._closing is not None:
                 raise CopyError("The working copy is closed.")
             return await in_thread(self._pool, with_copy_errors(self._compare))
-
-    def _remove(self) -> None:
-        try:
-            self._places.discard(self.place)
-        except OSError as error:
-            log.warning("a working copy was not removed completely: %s", error)
 
 
 @dataclass(slots=True)
@@ -151,15 +132,10 @@ class ManagedCopies(WorkingCopies, Generic[T]):
     async def _forget(self, held: _HeldBase[T]) -> None:
         """Remove a base that its owner has let go of, when no copy is being made of it any more."""
 
-        def work() -> None:
-            try:
-                self._places.discard(held.place)
-            except OSError as error:
-                log.warning("what branches started from was not removed completely: %s", error)
-
         if held.opening or id(held.base) in self._held:
             return
-        if await finish(asyncio.get_running_loop().run_in_executor(self._pool, work)):
+        loop = asyncio.get_running_loop()
+        if await finish(loop.run_in_executor(self._pool, self._places.discard, held.place)):
             raise asyncio.CancelledError
 
     async def recover(self, keep: Keep) -> None:
@@ -179,9 +155,9 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         environment = dependency_folders.environment(source, top, links, os.environ.get("PYTHONPATH", ""))
         # A repository around the folder of the copies does not belong to the workspace.
         environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
-        there = [top / os.fsdecode(link) for link in links]
-        root = top / self._workspace.relative_to(source)
-        return ManagedCopy(place, root, environment, there, compare, self._pool, self._places)
+        there = tuple(top / os.fsdecode(link) for link in links)
+        root, private = top / self._workspace.relative_to(source), place.ours / "private"
+        return ManagedCopy(root, environment, there, private, place, self._places, self._pool, compare)
 
     # -- in threads --
 

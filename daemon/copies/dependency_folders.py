@@ -14,6 +14,7 @@ import json
 import os
 import re
 from fnmatch import fnmatchcase
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -26,22 +27,20 @@ _QUOTED = re.compile(r"""(?:'([^'\n]+)'|"([^"\n]+)")""")
 
 
 def wanted(ignored: Iterable[bytes], patterns: Sequence[str], workspace: bytes) -> list[bytes]:
-    """Return those of the ignored folders that are to be linked; all relative to the top, ``workspace`` ends with
-    ``/``.
+    """Return those of the ignored folders that are to be linked; all relative to the top.
 
-    A pattern without slash is a name at any depth; one with a slash is a path in the workspace.
+    A pattern without slash is a name at any depth; one with a slash is a path in the ``workspace``, which is empty, or
+    ends with ``/``.
     """
+    names = [pattern for given in patterns if (pattern := given.strip("/"))]
+    paths = [escape(os.fsdecode(workspace)) + pattern for pattern in names if "/" in pattern]
     found: list[bytes] = []
     for raw in ignored:
-        path = raw.rstrip(b"/")
-        name = os.fsdecode(path.rpartition(b"/")[2])
-        inner = os.fsdecode(path.removeprefix(workspace))
-        for given in patterns:
-            pattern = given.strip("/")
-            hit = fnmatchcase(inner, pattern) if "/" in pattern else fnmatchcase(name, pattern)
-            if pattern and hit and path.startswith(workspace):
-                found.append(path)
-                break
+        path = os.fsdecode(raw.rstrip(b"/"))
+        name = path.rpartition("/")[2]
+        by_name = any(fnmatchcase(name, pattern) for pattern in names if "/" not in pattern)
+        if by_name or any(fnmatchcase(path, pattern) for pattern in paths):
+            found.append(os.fsencode(path))
     return found
 
 

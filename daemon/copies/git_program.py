@@ -108,10 +108,11 @@ async def in_thread(
 ) -> T:
     """Do blocking work in a thread of ``pool``. Canceled, it stops the work and returns when none of it runs.
 
-    ``undo``: lets go of the result of work that was canceled just when it was done.
+    ``undo``: lets go of the result of work that was canceled just when it was done. Raises CopyError, also for failures
+    of the disk and damaged indices.
     """
     stop = CancelToken()
-    future = pool.submit(work, stop)
+    future = pool.submit(_with_copy_errors, work, stop)
     task = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(task)
@@ -126,22 +127,17 @@ async def in_thread(
         raise
 
 
-def with_copy_errors(work: Callable[[CancelToken], T]) -> Callable[[CancelToken], T]:
-    """Wrap ``work`` so that failures of the disk and damaged indices raise CopyError."""
-
-    def safely(stop: CancelToken) -> T:
-        try:
-            return work(stop)
-        except BadIndexError as error:
-            raise CopyError(str(error)) from error
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise CopyError(DISK_FULL) from error
-            raise CopyError(
-                f"The working tree cannot be copied: {error.filename or ''} {error.strerror or error}."
-            ) from error
-
-    return safely
+def _with_copy_errors(work: Callable[[CancelToken], T], stop: CancelToken) -> T:
+    try:
+        return work(stop)
+    except BadIndexError as error:
+        raise CopyError(str(error)) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CopyError(DISK_FULL) from error
+        raise CopyError(
+            f"The working tree cannot be copied: {error.filename or ''} {error.strerror or error}."
+        ) from error
 
 
 class GitProgram:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from daemon.copies import dependency_folders
 from daemon.copies.copy_folders import CopyFolder, CopyFolders
-from daemon.copies.git_program import CancelToken, in_thread, with_copy_errors
+from daemon.copies.git_program import CancelToken, in_thread
 from daemon.copies.working_copy import (
     Base,
     BranchChange,
@@ -54,7 +54,7 @@ class ManagedCopy(WorkingCopy):
         async with self._one:
             if self._closing is not None:
                 raise CopyError("The working copy is closed.")
-            return await in_thread(self._pool, with_copy_errors(self._compare))
+            return await in_thread(self._pool, self._compare)
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class ManagedCopies(WorkingCopies, Generic[T]):
             self._held[id(base)] = _HeldBase(base, what, place)
             return base
 
-        return await in_thread(self._pool, with_copy_errors(work), self.done)
+        return await in_thread(self._pool, work, self.done)
 
     async def open(self, session_id: str, base: Base) -> ManagedCopy:
         held = self._held.get(id(base))
@@ -120,7 +120,7 @@ class ManagedCopies(WorkingCopies, Generic[T]):
 
         held.opening += 1
         try:
-            return await in_thread(self._pool, with_copy_errors(work), ManagedCopy.close)
+            return await in_thread(self._pool, work, ManagedCopy.close)
         finally:
             held.opening -= 1
             await self._forget(held)

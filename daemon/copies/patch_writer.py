@@ -7,14 +7,13 @@ import hashlib
 import zlib
 from typing import TYPE_CHECKING
 
-from tools.diff.unified_diff import opcodes
+from tools.diff.unified_diff import grouped, line_range, opcodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from daemon.copies.working_copy import BranchChange
 
-_CONTEXT = 3
 _LINK = 0o120000
 
 
@@ -65,26 +64,16 @@ def _lines(content: bytes | None) -> list[bytes]:
 
 
 def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
-    changed = [code for code in opcodes(old, new) if code[0] != "equal"]
-    groups: list[list[tuple[str, int, int, int, int]]] = []
-    for code in changed:
-        if groups and code[1] - groups[-1][-1][2] <= 2 * _CONTEXT:
-            groups[-1].append(code)
-        else:
-            groups.append([code])
-    for group in groups:
-        before = min(_CONTEXT, group[0][1])
-        i1, j1 = group[0][1] - before, group[0][3] - before
-        after = min(_CONTEXT, len(old) - group[-1][2])
-        i2, j2 = group[-1][2] + after, group[-1][4] + after
-        yield b"@@ -%s +%s @@\n" % (_range(i1, i2), _range(j1, j2))
-        at = i1
-        for _, a1, a2, b1, b2 in group:
-            yield from _marked(b" ", old[at:a1])
-            yield from _marked(b"-", old[a1:a2])
-            yield from _marked(b"+", new[b1:b2])
-            at = a2
-        yield from _marked(b" ", old[at:i2])
+    for group in grouped(opcodes(old, new)):
+        first, last = group[0], group[-1]
+        head = f"@@ -{line_range(first[1], last[2])} +{line_range(first[3], last[4])} @@\n"
+        yield head.encode()
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from _marked(b" ", old[i1:i2])
+                continue
+            yield from _marked(b"-", old[i1:i2])
+            yield from _marked(b"+", new[j1:j2])
 
 
 def _marked(sign: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
@@ -92,11 +81,6 @@ def _marked(sign: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
         yield sign + line
         if not line.endswith(b"\n"):
             yield b"\n\\ No newline at end of file\n"
-
-
-def _range(first: int, last: int) -> bytes:
-    length = last - first
-    return b"%d,%d" % (first + (length > 0), length)
 
 
 def _literal(content: bytes) -> bytes:

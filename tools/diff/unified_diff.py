@@ -40,10 +40,10 @@ def unified(before: str | None, after: str | None, path: str) -> Diff:
     mark = len({line.end for line in (*old, *new)} - {""}) > 1
     out: list[str] = []
     added = removed = count = 0
-    for group in _grouped(_line_codes(old, new)):
+    for group in grouped(_line_codes(old, new)):
         count += 1
         i1, i2, j1, j2 = (skipped + n for n in (group[0][1], group[-1][2], group[0][3], group[-1][4]))
-        out.append(f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@")
+        out.append(f"@@ -{line_range(i1, i2)} +{line_range(j1, j2)} @@")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 out += _render(" ", old[i1:i2], mark)
@@ -69,7 +69,7 @@ def hunk_spans(before: str, after: str) -> list[tuple[int, int, int, int]]:
     old_at = [first + line.start for line in old] + [first + len(old_window)]
     new_at = [first + line.start for line in new] + [first + len(new_window)]
     spans: list[tuple[int, int, int, int]] = []
-    for group in _grouped(_line_codes(old, new)):
+    for group in grouped(_line_codes(old, new)):
         changed = [code for code in group if code[0] != "equal"]
         (_, i1, _, j1, _), (_, _, i2, _, j2) = changed[0], changed[-1]
         spans.append((old_at[i1], old_at[i2], new_at[j1], new_at[j2]))
@@ -161,7 +161,8 @@ def opcodes(old: Sequence[object], new: Sequence[object]) -> list[Opcode]:
     return codes
 
 
-def _grouped(codes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
+def grouped(codes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
+    """Yield the opcodes of each hunk, with those of its context."""
     group: list[Opcode] = []
     for index, (tag, i1, i2, j1, j2) in enumerate(codes):
         if tag != "equal":
@@ -216,7 +217,8 @@ def _longest(limit: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _range(first: int, last: int) -> str:
+def line_range(first: int, last: int) -> str:
+    """Return a range of lines as the head of a hunk has it."""
     length = last - first
     # An empty range names the line before it (POSIX diff).
     return f"{first + (length > 0)}" + ("" if length == 1 else f",{length}")

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
+from tools.files.regular_files import read_regular
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -95,9 +97,7 @@ def _sites(environment: Path) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     try:
-        if not path.is_file() or path.stat().st_size > _MOST:
-            return ""
-        return path.read_text("utf-8", "surrogateescape")
+        return read_regular(path, _MOST, follow=True).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
 

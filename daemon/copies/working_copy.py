@@ -22,7 +22,7 @@ class Base:
     patch: bytes | None
     """From ``commit`` (or nothing) to ``tree``, as ``git diff --binary --full-index`` writes it; empty when clean.
 
-    None: larger than ``limits.MOST_PATCH``. Copies here do not need it.
+    None: larger than ``MOST_PATCH``. Copies here do not need it.
     """
     stays: str = ""
     """Why no other machine can build the same files from commit and patch; empty when one can."""
@@ -115,7 +115,7 @@ class WorkingCopies(ABC):
     async def recover(self, keep: Keep) -> None:
         """Remove copies that a crash left, each after ``keep`` has stored its work. Never raises.
 
-        A copy that could not be read or stored stays for the next time, but only a few times (``places.TRIES``).
+        A copy that could not be read or stored stays for the next time, but only a few times (``copy_folders.TRIES``).
         """
 
 

@@ -236,12 +236,7 @@ class Branch:
 
     async def _turns(self, child: Session, prompt: str) -> TurnResult:
         first = await child.prompt(prompt)
-        await child.seal(
-            t(
-                "Branch {branch_id} has ended. Continue in the session that started it.",
-                branch_id=self._task.branch_id,
-            )
-        )
+        await child.seal(self._has_ended)
         return child.turn.last_result or first
 
     # -- the outcome --
@@ -387,17 +382,19 @@ class Branch:
         if self._mirror is not None:
             self._mirror.close()
         if self._child is not None:
-            self._child.make_read_only(
-                t(
-                    "Branch {branch_id} has ended. Continue in the session that started it.",
-                    branch_id=self._task.branch_id,
-                )
-            )
+            self._child.make_read_only(self._has_ended)
             await close_child(self._child)
         if self._around is not None:
             await self._around.close()
         if self._copy is not None:
             await self._copy.close()
+
+    @property
+    def _has_ended(self) -> str:
+        return t(
+            "Branch {branch_id} has ended. Continue in the session that started it.",
+            branch_id=self._task.branch_id,
+        )
 
     def _elapsed(self) -> int:
         return int((time.monotonic() - self._began) * 1000)

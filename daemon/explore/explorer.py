@@ -1,4 +1,4 @@
-"""What is behind the ``explore`` tool: alternative approaches, each in a branch of its own."""
+"""The work of the ``explore`` tool: alternative approaches, each in a branch of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from daemon.explore.branch_choice import awaited_choice, carry_over, decided_ear
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
 from daemon.explore.inherited_context import InheritedContext, conversation
-from daemon.explore.node_choice import Nodes, connected
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.score_text import score_table
 from daemon.explore.test_command import agree_on_test
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.agents.loader import AgentProfile
+    from daemon.explore.remote_branch import Nodes
     from daemon.loop.session import Session
     from daemon.model.meters import Metered
 
@@ -95,7 +95,10 @@ class RunningExploration:
         copies, base = await self._opened()
         try:
             unsaved = self._unsaved()
-            self._nodes = await connected(session, base, self._call_id)
+            if session.services.config().settings.agents.explore_on != "local":
+                from daemon.explore.remote_branch import connected
+
+                self._nodes = await connected(session, base, self._call_id)
             tasks = branch_tasks(session, directions, background, base)
             self._begin(tasks)
             session.services.bus.subscribe(session.session_id, self._heard)
@@ -209,7 +212,7 @@ class RunningExploration:
 
     async def _released(self, copies: WorkingCopies, base: Base) -> None:
         if self._nodes is not None:
-            await self._nodes.close()
+            await self._nodes.cluster.close()
         await copies.done(base)
 
     def _cancel_one(self, branch_id: str) -> bool:

@@ -13,7 +13,7 @@ import dataclasses
 import os
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.copies.git_program import CancelToken
 from daemon.copies.working_copy import CopyError
@@ -42,12 +42,12 @@ from daemon.workspace_key import workspace_key
 from tools.localization import language, t
 from tools.process.programs import find_program
 from tools.text.truncate import head
-from tools.tool import BranchCommands
+from tools.tool import BranchCommands, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
-    from pathlib import Path
 
+    from daemon.copies.working_copy import Base
     from daemon.explore.branch import BranchHost
     from daemon.model.events import Delta, Event
     from daemon.model.meters import Metered
@@ -70,40 +70,14 @@ class NotThereError(Exception):
     """Raised when a branch cannot work on a node; the message says why. Nothing of it has happened."""
 
 
-@dataclass
-class Packs:
-    """The packs of git objects of one exploration, by what a node has already."""
-
-    workspace: Path
-    _made: dict[tuple[str, ...], asyncio.Task[bytes]] = field(
-        default_factory=dict[tuple[str, ...], "asyncio.Task[bytes]"]
-    )
-
-    async def get(self, commit: str, have: list[str]) -> bytes:
-        """Return the pack for a node. Raises CopyError."""
-        key = (commit, *have)
-        if key not in self._made:
-            self._made[key] = asyncio.create_task(asyncio.to_thread(self._pack, commit, have))
-        return await asyncio.shield(self._made[key])
-
-    def _pack(self, commit: str, have: list[str]) -> bytes:
-        program = find_program("git", self.workspace)
-        if program is None:
-            raise CopyError(t("git is not installed"))
-        return pack(program, CancelToken(), self.workspace, commit, have)
-
-
 class RemoteBranch:
-    """One branch on its way. ``cpus``: what it takes of a node."""
+    """One branch on its way."""
 
-    def __init__(
-        self, task: BranchTask, host: BranchHost, cluster: Cluster, packs: Packs, cpus: float
-    ) -> None:
+    def __init__(self, task: BranchTask, host: BranchHost, nodes: Nodes) -> None:
         self._task = task
         self._host = host
-        self._cluster = cluster
-        self._packs = packs
-        self._cpus = cpus
+        self._nodes = nodes
+        self._cluster = nodes.cluster
         self._began = time.monotonic()
         self._peer: Peer | None = None
         self._node: Node | None = None
@@ -198,7 +172,7 @@ class RemoteBranch:
         left = _PLACINGS
         while True:
             try:
-                return await self._cluster.open(self._cpus)
+                return await self._cluster.open(self._nodes.cpus)
             except NodeLostError:
                 if not left or self._canceled:
                     raise
@@ -256,7 +230,7 @@ class RemoteBranch:
 
     async def _pack(self, commit: str, have: list[str]) -> str:
         assert self._node is not None, "it asks"
-        return await self._cluster.give(self._node, await self._packs.get(commit, have))
+        return await self._cluster.give(self._node, await self._nodes.pack(commit, have))
 
     async def _ask(self, session_id: str, call: CallInfo, ask: PermissionAsk) -> Any:
         services = self._host.parent.services
@@ -456,3 +430,88 @@ class RemoteBranch:
 
     def _elapsed(self) -> int:
         return int((time.monotonic() - self._began) * 1000)
+
+
+# -- where the branches of an exploration work: on this machine, or on the nodes of a cluster --
+#
+# The user's own file decides, never the workspace's or a client's: it sends the workspace to other machines.
+
+HERE = "branches_here"
+"""Code of the notice that a branch works on this machine although the setting names a cluster."""
+
+
+@dataclass
+class Nodes:
+    """The cluster of one exploration."""
+
+    session: Session
+    cluster: Cluster
+    cpus: float
+    """CPUs that a branch takes of a node."""
+    fallback: Literal["local", "fail"]
+    _packs: dict[tuple[str, ...], asyncio.Task[bytes]] = field(
+        default_factory=dict[tuple[str, ...], "asyncio.Task[bytes]"]
+    )
+    """Packs of git objects, by what a node has already."""
+
+    async def ran(self, task: BranchTask, host: BranchHost) -> bool:
+        """Have a branch worked on to its end on a node. False: nothing of it has happened, and it is to work here."""
+        try:
+            await RemoteBranch(task, host, self).run()
+            return True
+        except NotThereError as error:
+            why = str(error)
+        if self.fallback == "local":
+            text = t("Branch {name} works on this machine: {why}.", name=task.branch_id, why=why.rstrip("."))
+            self.session.notice("warning", text, HERE, about=task.branch_id)
+            return False
+        detail = t("It cannot work on the Ray cluster: {why}.", why=why.rstrip("."))
+        host.ended(task, BranchOutcome(task.session_id, "abandoned", detail, "error", detail), None)
+        return True
+
+    async def pack(self, commit: str, have: list[str]) -> bytes:
+        """Return the pack for a node. Raises CopyError."""
+        key = (commit, *have)
+        if key not in self._packs:
+            self._packs[key] = asyncio.create_task(asyncio.to_thread(self._made, commit, have))
+        return await asyncio.shield(self._packs[key])
+
+    def _made(self, commit: str, have: list[str]) -> bytes:
+        workspace = self.session.services.workspace
+        program = find_program("git", workspace)
+        if program is None:
+            raise CopyError(t("git is not installed"))
+        return pack(program, CancelToken(), workspace, commit, have)
+
+
+async def connected(session: Session, base: Base, call_id: str) -> Nodes | None:
+    """Return the cluster that the settings name; None: branches work here, and the user knows why.
+
+    Raises ToolError when the settings say that they must not.
+    """
+    settings = session.services.config().settings.agents
+    try:
+        if why := base.stays or _needed_here(session):
+            raise ClusterError(why)
+        cluster = await Cluster.connect(settings.ray_address)
+    except ClusterError as error:
+        why = str(error).rstrip(".")
+        if settings.ray_fallback == "fail":
+            raise ToolError(
+                f"The branches cannot work on the Ray cluster: {why}. The user's setting ray_fallback says that "
+                "they then must not work on this machine. Try one approach after another."
+            ) from error
+        session.notice(
+            "warning", t("The branches work on this machine: {why}.", why=why), HERE, about=call_id
+        )
+        return None
+    return Nodes(session, cluster, settings.ray_cpus_per_branch, settings.ray_fallback)
+
+
+def _needed_here(session: Session) -> str:
+    """Return why the session's branches must work on this machine; empty: they need not."""
+    if any(
+        session.hooks.wants(name) for name in ("tool.execute.before", "tool.execute.after", "prompt.system")
+    ):
+        return t("hooks run for their calls, and there are none on the nodes")
+    return ""

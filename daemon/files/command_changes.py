@@ -45,14 +45,6 @@ _Made = tuple[SessionHistory, Sequence[Version]]
 """Versions to report."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScanTimeouts:
-    """Seconds that a command waits: for the tree to be read before it, and for its changes to be found after it."""
-
-    before_s: float = 3.0
-    after_s: float = 15.0
-
-
 @dataclass(slots=True)
 class _Watch:
     owner: CommandWatches
@@ -79,16 +71,18 @@ class CommandWatches:
         sentinels: Path,
         copies: Path,
         on_changed: Callable[[Path], None] = lambda path: None,
-        patience: ScanTimeouts | None = None,
         *,
+        before_s: float = 3.0,
+        after_s: float = 15.0,
         origin: Path | None = None,
     ) -> None:
-        """``sentinels``: see TreeEvents. ``copies``: a private folder outside of the workspace. ``origin``: the
-        folder of which the workspace is a copy."""
+        """``sentinels``: see TreeEvents. ``copies``: a private folder outside of the workspace. ``before_s``,
+        ``after_s``: how long a command waits for the tree to be read before it, and for its changes to be found after
+        it. ``origin``: the folder of which the workspace is a copy."""
         self.events = TreeEvents(workspace, sentinels)
         self._tree = Tree(workspace, self.events, Baseline(copies), origin=origin)
         self._on_changed = on_changed
-        self._timeouts = patience or ScanTimeouts()
+        self._before_s, self._after_s = before_s, after_s
         self._thread: ThreadPoolExecutor | None = None
         self._built = False
         self._expected = False
@@ -112,10 +106,10 @@ class CommandWatches:
             return NoWatch()
         watch = _Watch(self, places)
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._timeouts.before_s
+        until = loop.time() + self._before_s
         begun = self._run(self._begin, watch)
         try:
-            await asyncio.wait({begun}, timeout=self._timeouts.before_s)
+            await asyncio.wait({begun}, timeout=self._before_s)
             with self._lock:
                 if not watch.begun:
                     watch.late = True
@@ -133,7 +127,7 @@ class CommandWatches:
     async def ended(self, watch: _Watch) -> Sequence[CommandChange]:
         """Return the changes by the command of ``watch``."""
         try:
-            async with asyncio.timeout(self._timeouts.after_s):
+            async with asyncio.timeout(self._after_s):
                 changes, versions = await self._run(self._end, watch)
         except TimeoutError:
             log.warning("what a command changed could not be told in time")

@@ -56,7 +56,7 @@ class BranchActor:
         self._more = asyncio.Event()
         self._room = asyncio.Event()
         self._asked = time.monotonic()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def facts(self) -> dict[str, Any]:
         """Return the node's name and the versions of what is installed there."""
@@ -90,7 +90,7 @@ class BranchActor:
             theirs.close()
         self._socket = ours
         self._asked = time.monotonic()
-        for work in (self._read(), self._watch(), _ended(starting)):
+        for work in (self._read(), self._watch(), starting.wait()):
             task = asyncio.create_task(work)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -154,10 +154,6 @@ class BranchActor:
 def _write(path: str, data: bytes) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
-
-
-async def _ended(starting: asyncio.subprocess.Process) -> None:
-    await starting.wait()
 
 
 def _home() -> str:

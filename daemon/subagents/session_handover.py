@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.mentions import become
+from daemon.loop.session import BusyError, ReadOnlySessionError
 from daemon.loop.undo import PERSON
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import AskerByRules, CallPermission
 from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
+from daemon.subagents import iteration
 from tools.localization import noted, t
 from tools.ports import ToolResult
 from tools.text.truncate import cut_text
@@ -52,9 +55,6 @@ class SessionHandOver:
         name = self.session.agent.name
         if name == "plan":
             return await self._plan(report)
-        # Imported here, because it needs sessions, which import this module.
-        from daemon.subagents import iteration
-
         if name == "init":
             return await iteration.iterate(self.session, self.permission, report)
         if name == "execute":
@@ -115,9 +115,6 @@ async def hand_over_plan(session: Session, by: str) -> str:
     (``BUILD_PROMPT``); the caller sends it. Raises BusyError while a turn runs or waits, PlanError when there is
     nothing to build or the session is not a planning one, and ReadOnlySessionError, StoreError.
     """
-    from daemon.loop.interrupted_turn import waits_for_answer
-    from daemon.loop.session import BusyError, ReadOnlySessionError
-
     if session.sealed or session.parent is not None:
         raise ReadOnlySessionError(session.sealed or "It works for another session. Hand over there.")
     if session.running or waits_for_answer(session.state):

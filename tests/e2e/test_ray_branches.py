@@ -14,8 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from daemon.explore.node_choice import HERE
-from daemon.explore.remote_branch import LOST
+from daemon.explore.remote_branch import HERE, LOST
 from daemon.explore.results import load_result
 from daemon.loop.session import Session
 from daemon.model.events import BranchCompleted, BranchMessageAdded, BranchPlaced, MessageAdded, Notice

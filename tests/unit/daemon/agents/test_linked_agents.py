@@ -108,6 +108,8 @@ def test_non_file_agent_is_reported_and_drops_no_limits(
         os.mkfifo(odd)
     else:
         odd.symlink_to(kind)
+    if (whose, kind) == ("folder", "/dev/zero"):
+        because = "leads out of the agents folder"
     refused(agents_of(home, workspace), "odd", because)
 
 

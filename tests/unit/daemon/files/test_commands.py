@@ -13,14 +13,14 @@ import pytest
 
 from daemon.files import command_changes, event_sources
 from daemon.files.changes import changes_of
-from daemon.files.command_changes import CommandWatches, ScanTimeouts
+from daemon.files.command_changes import CommandWatches
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
 from tests.support.drivers.waiting import until
 from tools.tool import CommandChange
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
-PATIENT = ScanTimeouts(60.0, 60.0)
+PATIENT_S = 60.0
 CLEAN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
 
 
@@ -48,7 +48,8 @@ class Watched:
             self.workspace / ".trace",
             self.folder / "copies",
             self.changed.append,
-            PATIENT,
+            before_s=PATIENT_S,
+            after_s=PATIENT_S,
         )
         self.history = SessionHistory(
             self.folder / "files",
@@ -275,7 +276,7 @@ async def test_command_that_outruns_the_scan_reports_no_undo_version(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.write("a.txt", "1\n")
-    monkeypatch.setattr(watched.watches, "_timeouts", ScanTimeouts(0.0, 60.0))
+    monkeypatch.setattr(watched.watches, "_before_s", 0.0)
     watch = await watched.history.watch_command("call_1")
     await until(lambda: watched.watches._built)
     watched.write("a.txt", "2\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemon.files.blobs import Blobs
-from daemon.files.command_changes import CommandWatches, ScanTimeouts
+from daemon.files.command_changes import CommandWatches
 from daemon.files.history import SessionHistory
 from daemon.files.restore import RestorePlanner, reversed_entries
 from daemon.files.versions import Version, VersionFile, VersionRecord
@@ -27,9 +27,8 @@ class Line:
         self.folder = folder
         self.workspace = folder / "w"
         (self.workspace / ".trace").mkdir(parents=True)
-        patience = ScanTimeouts(60.0, 60.0)
         self.watches = CommandWatches(
-            self.workspace, self.workspace / ".trace", folder / "copies", patience=patience
+            self.workspace, self.workspace / ".trace", folder / "copies", before_s=60.0, after_s=60.0
         )
         self.main = self.history("main")
         self.agents = [self.main, *(self.history(name) for name in ("s1", "s2", "s1.s1"))]

@@ -16,7 +16,6 @@ from daemon.model.events import BranchSelected, ExploreCompleted
 from daemon.plan.explore_goals import merge_of, plan_timed
 from daemon.plan.goal_index import ENDED
 from daemon.plan.tree import Change, PlanError, Updated
-from daemon.state.goal_events import goal_event
 from daemon.state.notes import CHOICE_AWAITED as CHOICE_AWAITED
 from daemon.state.notes import CHOICE_LEFT
 from tools.errors import ToolError
@@ -40,8 +39,7 @@ def who_chose(by: str) -> str:
 
 def exploration_ended(session: Session, explore_start_id: str, text: str, took_ms: int) -> None:
     """Record the end of an exploration, and the time of its branches. Raises StoreError."""
-    for change in plan_timed(session.state.plan, explore_start_id, took_ms):
-        session.record.goal(change)
+    session.record.goals(plan_timed(session.state.plan, explore_start_id, took_ms))
     merge = merge_of(session.state.plan, explore_start_id)
     session.emit(
         ExploreCompleted(
@@ -68,7 +66,7 @@ def note_choice(session: Session, explore_start_id: str, choice: Choice) -> None
     if (goal := merge_of(session.state.plan, explore_start_id)) is None:
         follow_choices(session)
     else:
-        _emit(session, _chosen(session, goal, choice.summary))
+        session.record.goals(_chosen(session, goal, choice.summary))
 
 
 def carry_over(session: Session, explore_start_id: str) -> None:
@@ -76,7 +74,7 @@ def carry_over(session: Session, explore_start_id: str) -> None:
     chosen = session.state.children.chosen(explore_start_id)
     goal = merge_of(session.state.plan, explore_start_id)
     if chosen and goal is not None and goal.status not in ENDED:
-        _emit(session, _chosen(session, goal, early_words(chosen)))
+        session.record.goals(_chosen(session, goal, early_words(chosen)))
 
 
 def follow_choices(session: Session) -> None:
@@ -97,7 +95,7 @@ def follow_choices(session: Session) -> None:
             )
             said = " ".join(choice.summary for choice in choices if not choice.undone)
             updates["summary"] = one_line(" ".join(filter(None, (said, back))), _MAX_SUMMARY)
-        _emit(session, [Updated(goal.id, updates, plan.current_id)])
+        session.record.goal(Updated(goal.id, updates, plan.current_id))
 
 
 def early_words(chosen: Sequence[Choice]) -> str:
@@ -141,11 +139,6 @@ def _chosen(session: Session, goal: Goal, summary: str) -> list[Change]:
         else change
         for change in changes
     ]
-
-
-def _emit(session: Session, changes: Sequence[Change]) -> None:
-    for change in changes:
-        session.emit(goal_event(change, session.session_id, session.services.now(), plan=session.state.plan))
 
 
 # -- a choice that is the user's (setting ``explore_choice: person``) --

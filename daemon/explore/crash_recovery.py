@@ -61,8 +61,7 @@ async def settle_branches(session: Session, ended: Mapping[str, Trace]) -> None:
         if end.status != "completed":  # otherwise it had ended, and only this record was missing
             broken.add(branch.explore_start_id)
         end.record(session, branch.id)
-        for change in plan_counted(session.state.plan, branch.explore_start_id, end.stats):
-            session.record.goal(change)
+        session.record.goals(plan_counted(session.state.plan, branch.explore_start_id, end.stats))
     plan = session.state.plan
     for goal in list(plan.goals.values()):
         if goal.type == "explore_start" and not is_given_up(plan, goal.id):
@@ -116,8 +115,7 @@ def _end(session: Session, start: Goal, *, whole: bool) -> None:
     else:
         text = f"{t(WHY)}\n\n{short}".strip()
         changes = plan_given_up(session.state.plan, start.id, text)
-    for change in changes:
-        session.record.goal(change)
+    session.record.goals(changes)
     _completed(session, start.id, text)
 
 

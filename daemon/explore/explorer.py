@@ -40,7 +40,7 @@ from daemon.plan.explore_goals import (
     plan_given_up,
 )
 from daemon.plan.text import plan_to_prompt
-from daemon.plan.tree import Change, PlanError
+from daemon.plan.tree import PlanError
 from daemon.store.trace_store import StoreError
 from tools.localization import n, t
 from tools.ports import ToolResult
@@ -157,7 +157,7 @@ class RunningExploration:
         except PlanError as error:
             raise ToolError(f"The exploration cannot be put into the plan. {error}") from error
         self._start_id = str(session.state.plan.last_id + 1)
-        self._change(changes)
+        self._record.goals(changes)
         for at, task in enumerate(tasks):
             tasks[at] = task = dataclasses.replace(task, explore_start_id=self._start_id)
             self._open[task.branch_id] = task
@@ -262,7 +262,7 @@ class RunningExploration:
         for session in (child, self._session):
             if session is not None:
                 outcome.record(session, task.branch_id)
-        self._change(plan_counted(self._session.state.plan, self._start_id, outcome.stats))
+        self._record.goals(plan_counted(self._session.state.plan, self._start_id, outcome.stats))
 
     # -- end --
 
@@ -271,7 +271,7 @@ class RunningExploration:
         branches = session.state.children.of(self._start_id)
         table = score_table(branches)
         text = results_text(branches, table, unsaved, decided_early(session, self._start_id))
-        self._change(plan_explored(session.state.plan, self._start_id, short_summary(branches), text))
+        self._record.goals(plan_explored(session.state.plan, self._start_id, short_summary(branches), text))
         carry_over(session, self._start_id)
         self._completed(text)
         choice = await awaited_choice(session, self._start_id)
@@ -300,7 +300,7 @@ class RunningExploration:
     def _break_off(self, why: str) -> None:
         try:
             branches = self._session.state.children.of(self._start_id)
-            self._change(
+            self._record.goals(
                 plan_given_up(self._session.state.plan, self._start_id, f"{why}\n{short_summary(branches)}")
             )
             self._completed(why)
@@ -313,10 +313,6 @@ class RunningExploration:
     def _metadata(self) -> dict[str, object]:
         branches = self._session.state.children.of(self._start_id)
         return {"explore_start_id": self._start_id, "branches": [branch.id for branch in branches]}
-
-    def _change(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            self._record.goal(change)
 
 
 # -- the start of an exploration: its directions, and the task of each branch --

@@ -365,8 +365,7 @@ class RemoteBranch:
             plan = self._child.state.plan
             for goal in [one for one in plan.goals.values() if one.parent_id is None]:
                 if plan.ended_root(goal.id) is None:
-                    for change in plan.plan_abandon(told, goal):
-                        self._child.record.goal(change)
+                    self._child.record.goals(plan.plan_abandon(told, goal))
         self._host.parent.notice(
             "warning",
             t(

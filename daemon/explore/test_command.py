@@ -105,10 +105,41 @@ async def run_test(
     ``approved``: the user allowed it, so it needs no sandbox. Files that the tests leave in the copy are no change of
     the branch: compare before. A cancellation stops the command and its child processes.
     """
-    services = session.services
+    root, services = copy.root, session.services
     limit = min(AT_ONCE, services.config().settings.agents.max_parallel)
     async with services.children.testing.place(limit):
-        return await _run(command, copy, session, timeout_s, approved=approved)
+        argv = programs.shell_argv(command, root, services.folder.branch.copy_of)
+        if argv is None:
+            return CheckRun(command=command, detail=t("no shell was found on PATH"))
+        output = bytearray()
+
+        def keep(_fd: int, data: bytes) -> None:
+            output.extend(data)
+            del output[:-_KEPT]
+
+        ctx = explore_context(session, session.session_id)
+        env = environment(ctx) | copy.environment
+        sandbox: Sandbox | None = None
+        try:
+            if approved or ctx.sandbox.kind == "off" or not await _works(session):
+                argv = (*services.folder.branch.confinement.prefix, *argv)
+            elif (sandbox := await sandbox_of(ctx, network=ctx.sandbox.network)) is not None:
+                argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
+            else:  # it was allowed in a sandbox
+                return CheckRun(command=command, detail=t("no sandbox is available for it"))
+            began = time.monotonic()
+            ended = await programs.run(
+                argv, cwd=root, env=env, on_output=keep, timeout_s=timeout_s, merge_stderr=True
+            )
+        except OSError as error:
+            return CheckRun(
+                command=command,
+                detail=t("it could not be started ({strerror})", strerror=error.strerror or error),
+            )
+        finally:
+            await leave(sandbox, ctx)
+        duration = round((time.monotonic() - began) * 1000)
+        return await asyncio.to_thread(_check_run, command, ended, bytes(output), duration, timeout_s)
 
 
 async def _question(session: Session, command: str) -> PermissionAsk:
@@ -137,49 +168,6 @@ async def _works(session: Session) -> bool:
 
     services = session.services
     return await asyncio.to_thread(works, services.workspace, services.folder.branch.copy_of)
-
-
-async def _run(
-    command: str,
-    copy: WorkingCopy,
-    session: Session,
-    timeout_s: float,
-    *,
-    approved: bool,
-) -> CheckRun:
-    root, services = copy.root, session.services
-    argv = programs.shell_argv(command, root, services.folder.branch.copy_of)
-    if argv is None:
-        return CheckRun(command=command, detail=t("no shell was found on PATH"))
-    output = bytearray()
-
-    def keep(_fd: int, data: bytes) -> None:
-        output.extend(data)
-        del output[:-_KEPT]
-
-    ctx = explore_context(session, session.session_id)
-    env = environment(ctx) | copy.environment
-    sandbox: Sandbox | None = None
-    try:
-        if approved or ctx.sandbox.kind == "off" or not await _works(session):
-            argv = (*services.folder.branch.confinement.prefix, *argv)
-        elif (sandbox := await sandbox_of(ctx, network=ctx.sandbox.network)) is not None:
-            argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
-        else:  # it was allowed in a sandbox
-            return CheckRun(command=command, detail=t("no sandbox is available for it"))
-        began = time.monotonic()
-        ended = await programs.run(
-            argv, cwd=root, env=env, on_output=keep, timeout_s=timeout_s, merge_stderr=True
-        )
-    except OSError as error:
-        return CheckRun(
-            command=command,
-            detail=t("it could not be started ({strerror})", strerror=error.strerror or error),
-        )
-    finally:
-        await leave(sandbox, ctx)
-    duration = round((time.monotonic() - began) * 1000)
-    return await asyncio.to_thread(_check_run, command, ended, bytes(output), duration, timeout_s)
 
 
 def _check_run(

@@ -162,8 +162,7 @@ def close_what_is_open(
         if goal_id is not None and meta is not None and meta.status == "completed":
             # Only its answer is missing in the record: a completed step of the plan must not run again.
             record.add_result(answer_of(meta, record), goal_id)
-            for change in state.plan.step_done(goal_id, meta.summary):
-                record.goal(change)
+            record.goals(state.plan.step_done(goal_id, meta.summary))
             continue
         how_far = HOW_FAR if name != TOGETHER or state.children.began(call_id) else NOT_BEGUN
         interrupted = ToolResultPart(

@@ -40,7 +40,7 @@ from tools.process.background import Background
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from daemon.loop.parallel_calls import CallTime
@@ -334,6 +334,11 @@ class SessionRecord:
     def goal(self, change: Change, by: str = "") -> None:
         """Record a change of the plan. ``by``: the user who made it, if one did. Raises StoreError."""
         self.emit(goal_event(change, self.session_id, self.now(), by, plan=self.state.plan))
+
+    def goals(self, changes: Iterable[Change], by: str = "") -> None:
+        """Record changes of the plan, in order. Raises StoreError."""
+        for change in changes:
+            self.goal(change, by)
 
     # -- snapshots on disk --
 

@@ -134,7 +134,7 @@ class PlanDriver:
     def step_ended(self, goal_id: str, result: ToolResult) -> None:
         """Complete the goal of a step with what its sub-agent answered, or note how that failed."""
         if not result.is_error:
-            self._record(self._tree.step_done(goal_id, result.content))
+            self._session.record.goals(self._tree.step_done(goal_id, result.content))
             return
         stop = result.metadata.get("stop_reason")
         refused = "permission_denied" if result.metadata.get("denied") else "error"
@@ -174,7 +174,7 @@ class PlanDriver:
     def _begin(self, work: Work) -> None:
         goal = self._tree.goals.get(work.goal_id or "")
         if goal is not None and self._tree.current_id != goal.id:
-            self._record(self._tree.plan_focus(goal))
+            self._session.record.goals(self._tree.plan_focus(goal))
         if text := work_text(work, self._tree, self._session.config.settings.plan.plan_front):
             self._turn.tell(text)
 
@@ -187,7 +187,7 @@ class PlanDriver:
         goals = [goal for goal in goals if self._tree.ended_root(goal.id) is None]
         if len(goals) < len(work.goal_ids):
             return RanInParallel("end_turn")  # the user changed the plan meanwhile, so look again
-        self._record(self._tree.plan_begin(goals))
+        self._session.record.goals(self._tree.plan_begin(goals))
         outcome = await self._turn.start(step_calls(work.goal_ids, self._session))
         if outcome.stop != "tool_use":
             return RanInParallel(outcome.stop, outcome.detail)
@@ -296,12 +296,8 @@ class PlanDriver:
         steps = read_plan(answer.text(), answer.tool_calls(), most=most, nested=not light, any_list=any_list)
         why = t("Abandoned for a new plan. {why}", why=ask.why) if ask.why else ""
         revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
-        self._record(revision.changes)
+        self._session.record.goals(revision.changes)
         return PlanMade(revision.steps, revision.aside)
-
-    def _record(self, changes: list[Change] | tuple[Change, ...]) -> None:
-        for change in changes:
-            self._session.record.goal(change)
 
 
 REPLAN = "Make a new plan for what is left."

@@ -19,7 +19,6 @@ from daemon.permission.rules import RuleSet
 from daemon.permission.service import AskerByRules, CallPermission
 from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
-from daemon.state.goal_events import goal_event
 from daemon.subagents import iteration
 from tools.localization import noted, t
 from tools.ports import ToolResult
@@ -150,11 +149,9 @@ async def _go_on_as(
         # The session's own mode is removed; where the settings say plan, too, the user's approval overrides them.
         updates["mode"] = "ask" if session.config.settings.approval.mode == "plan" else None
     profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
-    now = session.services.now()
     become(session, profile, updates)
     if goal is not None and session.state.plan.current_id != goal.id:
-        for change in session.state.plan.plan_focus(goal):
-            session.emit(goal_event(change, session.session_id, now, by, plan=session.state.plan))
+        session.record.goals(session.state.plan.plan_focus(goal), by)
     await session.request_builder.prepare()
     session.request_builder.publish()
 

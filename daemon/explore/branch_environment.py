@@ -156,8 +156,8 @@ async def _ended(what: str, ending: Awaitable[None]) -> None:
 
 # -- actions that are forbidden in a branch for any agent and mode: it may use only its own copy of the workspace --
 #
-# Reading the workspace itself asks like any path outside. Changing it is denied, and so is access to the copies of other
-# branches. These rules are a layer of their own above the agent's (``permission.layers``).
+# Reading the workspace itself asks like any path outside. Changing it is denied, and so is access to the copies of
+# other branches. These rules are a layer of their own above the agent's (``permission.layers``).
 
 _FILES = ("read", "edit", "ls", "external_directory")
 _PYTHON = {

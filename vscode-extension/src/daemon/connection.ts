@@ -30,7 +30,7 @@ export type Method = keyof Requests;
 export type Params<M extends Method> = Requests[M]["params"];
 export type Result<M extends Method> = Requests[M]["result"];
 
-/** What a connection to the daemon needs of this window. */
+/** The parts of this window that a connection to the daemon uses. */
 export interface Surroundings {
   output: vscode.LogOutputChannel;
   /** Workspace folder, or undefined when none is open. */

@@ -121,7 +121,7 @@ function goalActions({ goals, goalCommands, chat }: Parts): Record<string, (...a
     addGoal: () => add(),
     addSubGoal: on(add),
     filterGoals: () => goals.filter(),
-    clearGoalFilter: () => goals.clearFilter(),
+    clearGoalFilter: () => goals.setQuery(""),
     focusGoal: on((goalId) => goalCommands.focus(goalId)),
     renameGoal: on((goalId) => goalCommands.rename(goalId)),
     doneGoal: on((goalId) => goalCommands.done(goalId)),

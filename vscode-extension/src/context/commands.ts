@@ -17,8 +17,12 @@ export class ContextCommands extends Observable<vscode.Uri> implements vscode.Te
     this.disposables.push(vscode.workspace.registerTextDocumentContentProvider(SCHEME, this));
   }
 
-  provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
-    return this.read(uri.query);
+  async provideTextDocumentContent({ query: sessionId }: vscode.Uri): Promise<string> {
+    const context = await this.parts.daemon.request("goalwright/session/context", { sessionId });
+    const { state } = this.parts.sessions;
+    const ours = state?.session.trace.traceId === sessionId;
+    const tree = ours ? state.goalTree : NO_GOALS;
+    return contextDocument(context, tree, ours ? this.title() : t("another session"));
   }
 
   /** Open or update the document with the next model request. */
@@ -81,14 +85,6 @@ export class ContextCommands extends Observable<vscode.Uri> implements vscode.Te
     const { key } = picked;
     await this.parts.daemon.request("goalwright/session/set", { sessionId, budget: changed(before, key, value) });
     vscode.window.setStatusBarMessage(t("Goalwright: {0}: {1}", picked.label.toLowerCase(), value.trim() || t("no limit")), 4_000);
-  }
-
-  private async read(sessionId: string): Promise<string> {
-    const context = await this.parts.daemon.request("goalwright/session/context", { sessionId });
-    const { state } = this.parts.sessions;
-    const ours = state?.session.trace.traceId === sessionId;
-    const tree = ours ? state.goalTree : NO_GOALS;
-    return contextDocument(context, tree, ours ? this.title() : t("another session"));
   }
 
   private title(): string {

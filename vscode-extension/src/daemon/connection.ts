@@ -57,7 +57,7 @@ export class Connection {
 
   private constructor(
     private readonly client: LanguageClient,
-    private readonly left: () => void,
+    private readonly languageModels: LanguageModels,
   ) {}
 
   /** Connect and initialize. Throws a Problem. */
@@ -83,11 +83,11 @@ export class Connection {
       (): Promise<StreamInfo> => Promise.resolve({ reader: socket, writer: socket, detached: true }),
       clientOptions(options, around.output, middleware),
     );
-    const connection = new Connection(client, () => languageModels.cancelAll());
+    const connection = new Connection(client, languageModels);
     client.onDidChangeState(({ newState }) => {
       if (newState === State.Stopped && !connection.closed) {
         connection.closed = true;
-        connection.left();
+        languageModels.cancelAll();
         if (connection.started) onClosed();
       }
     });
@@ -131,7 +131,7 @@ export class Connection {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
-    this.left();
+    this.languageModels.cancelAll();
     await this.client.dispose(1_000).catch(() => undefined);
   }
 }

@@ -37,7 +37,7 @@ export class Daemon implements vscode.Disposable {
   /** Fires when the activity of any of the daemon's sessions changes. */
   readonly onActivity = this.emitters["goalwright/sessions/activity"].event;
 
-  private current: DaemonState = { phase: "idle" };
+  state: DaemonState = { phase: "idle" };
   private connection: Connection | undefined;
   private connecting: Promise<Connection> | undefined;
   /** Settles when no earlier attempt holds a client, because VS Code rejects duplicate commands of a second one. */
@@ -49,10 +49,6 @@ export class Daemon implements vscode.Disposable {
   private wanted = true;
 
   constructor(private readonly around: Surroundings) {}
-
-  get state(): DaemonState {
-    return this.current;
-  }
 
   /** Connect unless connected. Throws a Problem, which `state` also shows. */
   async connect(): Promise<void> {
@@ -221,7 +217,7 @@ export class Daemon implements vscode.Disposable {
   }
 
   private set(state: DaemonState): void {
-    this.current = state;
+    this.state = state;
     this.stateChanged.fire(state);
   }
 }

@@ -81,28 +81,16 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
 
   private async receive(message: FromGraph): Promise<void> {
     try {
-      await this.handle(message);
+      if (message.type === "ready") {
+        this.ready = true;
+        this.postAll();
+      } else if (message.type === "branch") await this.sendBranch(message.traceId, message.branchId);
+      else if (message.type === "messages") await this.sendMessages(message.request, message.wanted);
+      else if (message.type === "reveal") await this.parts.goals.reveal(message.goalId, message.branchId);
+      else if (message.type === "focusChat") await vscode.commands.executeCommand("goalwright.focusChat");
+      else await this.savePicture(message.name, message.svg);
     } catch (error) {
       this.parts.log.error(`graph, ${message.type}: ${asProblem(error).message}`);
-    }
-  }
-
-  private async handle(message: FromGraph): Promise<void> {
-    switch (message.type) {
-      case "ready":
-        this.ready = true;
-        return this.postAll();
-      case "branch":
-        return this.sendBranch(message.traceId, message.branchId);
-      case "messages":
-        return this.sendMessages(message.request, message.wanted);
-      case "reveal":
-        return this.parts.goals.reveal(message.goalId, message.branchId);
-      case "focusChat":
-        await vscode.commands.executeCommand("goalwright.focusChat");
-        return;
-      case "savePicture":
-        return this.savePicture(message.name, message.svg);
     }
   }
 

@@ -128,11 +128,7 @@ export class GoalsView
     box.show();
   }
 
-  clearFilter(): void {
-    this.setQuery("");
-  }
-
-  private setQuery(query: string): void {
+  setQuery(query: string): void {
     if (query.trim() === this.query) return;
     this.query = query.trim();
     void vscode.commands.executeCommand("setContext", "goalwright.goalsFiltered", this.query !== "");

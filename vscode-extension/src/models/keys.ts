@@ -14,7 +14,7 @@ export type Variables = Readonly<Record<string, string>>;
  * another window changes them.
  */
 export class ProviderKeys extends Observable {
-  private values: Variables = {};
+  variables: Variables = {};
   /** True when VS Code has lost the keys: some browser windows keep secrets only until a reload. */
   lost = false;
   /** Resolves when the variables have been read. */
@@ -34,14 +34,10 @@ export class ProviderKeys extends Observable {
     );
   }
 
-  get variables(): Variables {
-    return this.values;
-  }
-
   /** Store variables; `undefined` removes one. Throws errors of the secret storage. */
   async set(changes: Readonly<Record<string, string | undefined>>): Promise<void> {
     await this.ready;
-    const next = Object.fromEntries(Object.entries({ ...this.values, ...changes }).filter((entry): entry is [string, string] => !!entry[1]));
+    const next = Object.fromEntries(Object.entries({ ...this.variables, ...changes }).filter((entry): entry is [string, string] => !!entry[1]));
     await this.secrets.store(ENTRY, JSON.stringify(next));
     await this.memory.update(KEPT, Object.keys(next).length > 0);
     this.lost = false;
@@ -61,9 +57,9 @@ export class ProviderKeys extends Observable {
     }
   }
 
-  private take(values: Variables): void {
-    if (JSON.stringify(values) === JSON.stringify(this.values)) return;
-    this.values = values;
+  private take(variables: Variables): void {
+    if (JSON.stringify(variables) === JSON.stringify(this.variables)) return;
+    this.variables = variables;
     this.changed.fire();
   }
 }

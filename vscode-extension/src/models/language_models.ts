@@ -129,17 +129,14 @@ function changed(milliseconds: number): Promise<void> {
 export class Outbox {
   private waiting: AnswerPiece[] = [];
   private sending: Promise<void> | undefined;
-  private open = true;
+  /** False when the daemon wants no more, or has gone. */
+  wanted = true;
 
   /** `unwanted` is called when the daemon wants no more, or has gone. */
   constructor(
     private readonly send: (pieces: AnswerPiece[], ending: AnswerEnding | null) => Promise<ModelAnswerResult>,
     private readonly unwanted: () => void,
   ) {}
-
-  get wanted(): boolean {
-    return this.open;
-  }
 
   /** Send a piece soon. */
   add(piece: AnswerPiece): void {
@@ -153,13 +150,13 @@ export class Outbox {
   /** Send the rest and the ending. */
   async end(ending: AnswerEnding): Promise<void> {
     await this.sending;
-    if (this.open) await this.deliver([], ending);
+    if (this.wanted) await this.deliver([], ending);
   }
 
   private async pump(): Promise<void> {
     // In the next turn of the loop: the parts that VS Code delivers together are one message.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.open && this.waiting.length > 0) {
+    while (this.wanted && this.waiting.length > 0) {
       const pieces = this.waiting;
       this.waiting = [];
       await this.deliver(pieces, null);
@@ -174,7 +171,7 @@ export class Outbox {
       // It has gone, or rejects the message, and would wait for the next one.
       void this.send([], { error: "unknown", message: String(error) }).catch(() => undefined);
     }
-    this.open = false;
+    this.wanted = false;
     this.unwanted();
   }
 }

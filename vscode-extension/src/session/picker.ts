@@ -77,12 +77,13 @@ export class SessionPicker {
       await read();
       pick.busy = false;
       return await new Promise<string | undefined>((resolve) => {
-        pick.onDidTriggerItemButton(({ item, button: pressed }) => {
+        pick.onDidTriggerItemButton(({ item: { session }, button: pressed }) => {
           const { action } = pressed as Button;
-          if (!item.session) return;
+          if (!session) return;
+          if (action === "pin" || action === "unpin") return void this.pin(session.trace.traceId, action === "pin").then(show, tell);
           // Actions with a dialog replace the list.
-          if (action !== "pin" && action !== "unpin") resolve(undefined);
-          this.act(action, item.session).then(show, tell);
+          resolve(undefined);
+          this[action](session).catch(tell);
         });
         pick.onDidAccept(() => {
           const [row] = pick.selectedItems;
@@ -138,11 +139,6 @@ export class SessionPicker {
     if (sessions.length === 0) return [{ label: t("No sessions yet") }];
     const separator = (label: string): Row => ({ label, kind: vscode.QuickPickItemKind.Separator });
     return [...(first.length > 0 ? [separator(t("pinned")), ...first.map(row), separator(t("others"))] : []), ...others.map(row)];
-  }
-
-  private async act(action: Action, session: SessionInfo): Promise<void> {
-    if (action === "pin" || action === "unpin") return this.pin(session.trace.traceId, action === "pin");
-    return this[action](session);
   }
 
   private async pin(sessionId: string, on: boolean): Promise<void> {

@@ -17,7 +17,8 @@ export interface Sight {
  */
 export class Attention extends Observable {
   private readonly told = new Set<string>();
-  private sessions: readonly ActiveSession[] = [];
+  /** Sessions with a running turn or a pending request, including the current one. */
+  active: readonly ActiveSession[] = [];
 
   constructor(
     daemon: Daemon,
@@ -40,14 +41,9 @@ export class Attention extends Observable {
     );
   }
 
-  /** Sessions with a running turn or a pending request, including the current one. */
-  get active(): readonly ActiveSession[] {
-    return this.sessions;
-  }
-
   /** Other sessions that need the user. */
   get others(): readonly ActiveSession[] {
-    return this.sessions.filter(({ waits, sessionId }) => waits && sessionId !== this.shown.sessionId);
+    return this.active.filter(({ waits, sessionId }) => waits && sessionId !== this.shown.sessionId);
   }
 
   /** Number of pending requests and choices among branches in all sessions. */
@@ -58,7 +54,7 @@ export class Attention extends Observable {
   }
 
   private take({ active, ended, title, stopReason }: SessionsActivity): void {
-    this.sessions = active;
+    this.active = active;
     for (const session of active) {
       // Notify once each time a session starts to wait.
       if (!session.waits) this.told.delete(session.sessionId);

@@ -78,21 +78,19 @@ class HookRunner:
             self._notice_once(problem, (problem,))
 
     def wants(self, name: HookName) -> bool:
-        programs = self._session.config.settings.commands.hooks
-        return self._has(name) and (name in self._service.found.entries or bool(programs.get(name)))
+        return bool(self._hooks(name))
 
     def _has(self, name: HookName) -> bool:
         """Return whether this session has such moments at all."""
         return self._session.parent is None or name in _IN_CHILDREN
 
     def around(self, tool: str) -> bool:
-        return any(
-            self.wants(name) and bool(self._hooks(name, tool))
-            for name in ("tool.execute.before", "tool.execute.after")
-        )
+        return bool(self._hooks("tool.execute.before", tool) or self._hooks("tool.execute.after", tool))
 
     def _hooks(self, name: HookName, tool: str | None = None) -> list[Executable | PythonHook]:
         """Return all for one moment, in order: functions, then programs."""
+        if not self._has(name):
+            return []
         session, services = self._session, self._session.services
         functions = self._service.found.entries.get(name, ())
         hooks: list[Executable | PythonHook] = [PythonHook(entry, self._service) for entry in functions]

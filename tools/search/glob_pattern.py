@@ -7,8 +7,8 @@ each character of the path. Moves are remembered, so that most characters cost o
 
 from __future__ import annotations
 
+import functools
 import re
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 from tools.errors import ToolError
@@ -16,48 +16,36 @@ from tools.errors import ToolError
 MAX_PATTERN = 2_000
 """Characters. The automaton has about as many places, and each move costs in proportion."""
 _MAX_MOVES = 50_000
-"""Most cached moves; beyond that the cache is cleared."""
+"""Most moves that are remembered."""
 
 _NOT_SLASH = re.compile(r"[^/]", re.DOTALL)
 _ANY = re.compile(r".", re.DOTALL)
 
 
 class Glob:
-    """A compiled pattern. Not to be used in two threads at the same time."""
+    """A compiled pattern."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         """As it was given."""
-        self._places = _parse(pattern)
+        places = _parse(pattern)
         # Every match ends with what is behind the last sign that may have a meaning.
         self._tail = re.split(r"[*?\[\]{},\\/]", pattern)[-1]
         # The start of a path is the start of a segment, as after a slash.
-        self._start = self._places.spread(1, "/")
-        self._moves: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        """From rows and characters to rows."""
-        self._known = 0
+        self._start = places.spread(1, "/")
+        self._end = 1 << places.end
+        self._move = functools.lru_cache(_MAX_MOVES)(places.step)
 
     def match(self, path: str) -> bool:
         """Return whether the pattern covers the whole path."""
         if not path.endswith(self._tail):
             return False
-        row = self._start
+        row, move = self._start, self._move
         for char in path:
-            after = self._moves[row].get(char)
-            if after is None:
-                after = self._move(row, char)
-            if not after:
+            row = move(row, char)
+            if not row:
                 return False
-            row = after
-        return bool(row >> self._places.end & 1)
-
-    def _move(self, row: int, char: str) -> int:
-        if self._known >= _MAX_MOVES:
-            self._moves.clear()
-            self._known = 0
-        self._known += 1
-        after = self._moves[row][char] = self._places.step(row, char)
-        return after
+        return bool(row & self._end)
 
 
 def compile_glob(pattern: str) -> Glob:

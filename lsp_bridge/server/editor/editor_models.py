@@ -12,7 +12,7 @@ from daemon.provider.side_questions import NotAnsweredError
 from lsp_bridge.server.editor.clients import EditorPeer, PeerGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 _MODELS_S = 5.0
 """Seconds for the list: VS Code may first start the extensions that have the models."""
@@ -59,15 +59,30 @@ class EditorWithModels:
         self, chat_id: str, model: str, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]
     ) -> None:
         """Have a model answer."""
-        params = {"chatId": chat_id, "model": model, "messages": messages, "tools": tools}
         # A conversation may have megabytes.
-        self._write(await asyncio.to_thread(_message, "goalwright/editor/chat", params))
+        self._write(await asyncio.to_thread(_chat, chat_id, model, messages, tools))
 
     def cancel(self, chat_id: str) -> None:
         """Nothing more of this answer is wanted."""
-        self._write(_message("goalwright/editor/chatCancel", {"chatId": chat_id}))
+        self._write(_message("goalwright/editor/chatCancel", _dumped({"chatId": chat_id})))
 
 
-def _message(method: str, params: Mapping[str, Any]) -> bytes:
-    message = {"jsonrpc": "2.0", "method": method, "params": params}
-    return json.dumps(message, separators=(",", ":")).encode()
+def _chat(
+    chat_id: str, model: str, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]
+) -> bytes:
+    """Return the encoded notification. Messages are encoded one by one: meanwhile the event loop gets its turns."""
+    names = _dumped({"chatId": chat_id, "model": model})[:-1]
+    params = b'%s,"messages":%s,"tools":%s}' % (names, _list(messages), _list(tools))
+    return _message("goalwright/editor/chat", params)
+
+
+def _list(items: Iterable[dict[str, Any]]) -> bytes:
+    return b"[%s]" % b",".join([_dumped(item) for item in items])
+
+
+def _message(method: str, params: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","method":"%s","params":%s}' % (method.encode(), params)
+
+
+def _dumped(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

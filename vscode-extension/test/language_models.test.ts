@@ -58,11 +58,11 @@ test("one message is on its way at a time, and what comes meanwhile goes togethe
     sent.push(pieces);
     return new Promise((resolve) => replies.push(() => resolve({ wanted: true })));
   }, () => assert.fail("it is wanted"));
-  outbox.add({ text: "a" });
-  outbox.add({ text: "b" });
+  await outbox.add({ text: "a" });
+  await outbox.add({ text: "b" });
   await new Promise((resolve) => setImmediate(resolve));
-  outbox.add({ text: "c" });
-  outbox.add({ callName: "read", callInput: "{}" });
+  await outbox.add({ text: "c" });
+  await outbox.add({ callName: "read", callInput: "{}" });
   const ending = outbox.end({});
   assert.deepEqual(sent, [[{ text: "ab" }]]);
   for (let n = 0; n < 3; n++) {
@@ -73,11 +73,23 @@ test("one message is on its way at a time, and what comes meanwhile goes togethe
   assert.deepEqual(sent, [[{ text: "ab" }], [{ text: "c" }, { callName: "read", callInput: "{}" }], []]);
 });
 
+test("a long text is cut, and waits for room", async () => {
+  const sizes: number[] = [];
+  const outbox = new Outbox((pieces) => {
+    sizes.push(...pieces.map(({ text }) => text!.length));
+    return Promise.resolve({ wanted: true });
+  }, () => undefined);
+  await outbox.add({ text: "x".repeat(2_500_000) });
+  await outbox.end({});
+  assert.equal(sizes.reduce((sum, size) => sum + size, 0), 2_500_000);
+  assert.ok(Math.max(...sizes) <= 2_000_000);
+});
+
 test("a daemon that has gone or wants no more cancels the call", async () => {
   for (const reply of [() => Promise.resolve({ wanted: false }), () => Promise.reject(new Error("closed"))]) {
     let canceled = 0;
     const outbox = new Outbox(reply, () => canceled++);
-    outbox.add({ text: "a" });
+    await outbox.add({ text: "a" });
     await outbox.end({});
     assert.deepEqual([outbox.wanted, canceled], [false, 1]);
   }
@@ -89,7 +101,7 @@ test("a message that the daemon rejects ends the answer with the reason", async 
     endings.push(ending);
     return ending ? Promise.resolve({ wanted: false }) : Promise.reject(new Error("too long"));
   }, () => undefined);
-  outbox.add({ text: "a" });
+  await outbox.add({ text: "a" });
   await outbox.end({});
   assert.deepEqual(endings, [null, { error: "unknown", message: "Error: too long" }]);
 });

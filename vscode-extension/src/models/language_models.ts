@@ -77,7 +77,7 @@ export class LanguageModels implements vscode.Disposable {
       const piece = toPiece(part);
       if (!piece) continue;
       said += (piece.text ?? "") + (piece.reasoning ?? "") + (piece.callInput ?? "");
-      outbox.add(piece);
+      await outbox.add(piece);
       if (!outbox.wanted) return;
     }
     if (token.isCancellationRequested) return;
@@ -125,9 +125,13 @@ function changed(milliseconds: number): Promise<void> {
   });
 }
 
+/** Characters that may wait while a message is on its way. */
+const MOST_WAITING = 1_000_000;
+
 /** Sends an answer to the daemon piece by piece, each message after the reply to the one before; what comes meanwhile is sent together. */
 export class Outbox {
   private waiting: AnswerPiece[] = [];
+  private size = 0;
   private sending: Promise<void> | undefined;
   /** False when the daemon wants no more, or has gone. */
   wanted = true;
@@ -138,13 +142,13 @@ export class Outbox {
     private readonly unwanted: () => void,
   ) {}
 
-  /** Send a piece soon. */
-  add(piece: AnswerPiece): void {
-    const last = this.waiting.at(-1);
-    if (last?.text && piece.text) last.text += piece.text;
-    else if (last?.reasoning && piece.reasoning) last.reasoning += piece.reasoning;
-    else this.waiting.push({ ...piece });
-    this.sending ??= this.pump();
+  /** Send a piece soon. Resolves when there is room for more. */
+  async add(piece: AnswerPiece): Promise<void> {
+    for (const part of cut(piece)) {
+      this.put(part);
+      this.sending ??= this.pump();
+      if (this.size > MOST_WAITING) await this.sending;
+    }
   }
 
   /** Send the rest and the ending. */
@@ -159,6 +163,7 @@ export class Outbox {
     while (this.wanted && this.waiting.length > 0) {
       const pieces = this.waiting;
       this.waiting = [];
+      this.size = 0;
       await this.deliver(pieces, null);
     }
     this.sending = undefined;
@@ -174,6 +179,26 @@ export class Outbox {
     this.wanted = false;
     this.unwanted();
   }
+
+  private put(piece: AnswerPiece): void {
+    const last = this.waiting.at(-1);
+    this.size += length(piece);
+    if (last?.text && piece.text) last.text += piece.text;
+    else if (last?.reasoning && piece.reasoning) last.reasoning += piece.reasoning;
+    else this.waiting.push({ ...piece });
+  }
+}
+
+function length({ text = "", reasoning = "", callInput = "" }: AnswerPiece): number {
+  return text.length + reasoning.length + callInput.length;
+}
+
+/** Cut a long text in parts that a message may have. */
+function* cut(piece: AnswerPiece): Generator<AnswerPiece> {
+  const kind = piece.text ? "text" : "reasoning";
+  const text = piece[kind];
+  if (!text || text.length <= MOST_WAITING) yield piece;
+  else for (let at = 0; at < text.length; at += MOST_WAITING) yield { [kind]: text.slice(at, at + MOST_WAITING) };
 }
 
 /** Counting is a help, not worth a wait. */

@@ -54,6 +54,7 @@ class FileLines:
         self._ascii = text.isascii()
         self._wanted = wanted
         self._work = _WORK
+        self._known: dict[tuple[HunkStrategy, tuple[str, ...]], list[HunkPlace]] = {}
         # Separate lists built in C, because this takes most of the time of a patch of many files.
         if lone_cr:
             lines = split_lines(text)
@@ -103,9 +104,13 @@ class FileLines:
 
         Raises PatchError when the search costs too much.
         """
+        texts = tuple(line.text for line in wanted)
         if strategy == "line ends":
             return [place for place in self.places(wanted, "exact") if self._same_ends(place, wanted)]
-        return self._find(tuple(line.text for line in wanted), strategy)
+        key = (strategy, texts)
+        if key not in self._known:  # a second search would cost work again, which has a limit
+            self._known[key] = self._find(texts, strategy)
+        return self._known[key]
 
     def _same_ends(self, place: HunkPlace, wanted: Sequence[HunkLine]) -> bool:
         there = self.ends[place.first : place.end]

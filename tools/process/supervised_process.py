@@ -12,23 +12,29 @@ import errno
 import json
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.process import supervisor
 from tools.process.background import finish
-from tools.process.process_tree import MARK, ProcessTree, kill_tree
+from tools.process.supervisor import has_mark, living
 
 _log = logging.getLogger(__name__)
 
+MARK = "GOALWRIGHT_CALL"
+"""Environment variable of every started process: the marks of its calls, joined by ``:``."""
 _READ = 1 << 18
 _LOST_S = 15.0
 """How long a warden may take beyond the grace it was given."""
+_ROUNDS = 100
+_PAUSE_S = 0.02
 OnOutput = Callable[[int, bytes], bool | None]
 OnClosed = Callable[[int], None]
 """One of the program's outputs (1, 2) is at its end: all that could write to it closed it, or it is over."""
@@ -101,6 +107,71 @@ class _SupervisorClient:
 _reaper = _SupervisorClient()
 
 
+@dataclass(slots=True)
+class ProcessTree:
+    """The processes of one program as the daemon sees them: by session, by a mark in their environment, by descent.
+
+    It repeats the work of wardens for processes that escaped them (a command may kill its warden), and for tests. Out
+    of reach is a process that cleared its environment *and* lost its parent *and* its warden.
+    """
+
+    mark: str
+    session: int = 0
+    known: dict[int, int] = field(default_factory=dict[int, int])
+    """Those found before, with their time of birth: a number may be given to another process, and one that lost its
+    parent is not found a second time."""
+
+    async def kill(self, grace_s: float) -> None:
+        """TERM, and KILL after ``grace_s``."""
+        loop = asyncio.get_running_loop()
+        deadline, found = loop.time() + grace_s, await self._found()
+        self._signal(found, signal.SIGTERM)
+        while found and loop.time() < deadline:
+            await asyncio.sleep(_PAUSE_S)
+            found = await self._found()
+        for _ in range(_ROUNDS):
+            if not (found := await self._found()):
+                break
+            # Repeatedly: processes may fork between the check and the kill.
+            self._signal(found, signal.SIGKILL)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _found(self) -> list[int]:
+        # Reading /proc takes milliseconds on a busy machine, so it is done in a thread.
+        return await asyncio.to_thread(self.members)
+
+    def _signal(self, found: Sequence[int], kind: signal.Signals) -> None:
+        if found and self.session > 1:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.session, kind)
+        # Job control (``set -m``) gives children groups of their own in the same session.
+        for pid in found:
+            supervisor.send_signal(pid, kind)
+
+    def members(self) -> list[int]:
+        """Living processes of the session, with the mark, or below one of these (on Linux); else of its first group.
+
+        Zombies are dead.
+        """
+        if not Path("/proc/self/stat").exists():
+            return [self.session] if self.session > 1 and supervisor.group_lives(self.session) else []
+        found: set[int] = set()
+        parents: dict[int, int] = {}
+        births: dict[int, int] = {}
+        for pid, _, fields in living():
+            parents[pid], births[pid] = int(fields[1]), int(fields[19])
+            if (
+                (self.session > 1 and self.session in (int(fields[2]), int(fields[3])))
+                or self.known.get(pid) == births[pid]
+                or has_mark(pid, self.mark)
+            ):
+                found.add(pid)
+        while below := {pid for pid, parent in parents.items() if parent in found} - found:
+            found |= below
+        self.known = {pid: births[pid] for pid in found}
+        return sorted(found)
+
+
 class SupervisedProcess:
     """A program that runs. Made by ``start``."""
 
@@ -142,7 +213,7 @@ class SupervisedProcess:
             _log.error("the warden of session %s does not answer", self.family.session)
         self._close()
         if not self._done and self.error is None:
-            await kill_tree(self.family, grace_s)
+            await self.family.kill(grace_s)
 
     def pause(self, fd: int) -> None:
         """Take no more of this output for now: when its pipe is full, the program waits."""

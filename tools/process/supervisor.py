@@ -310,7 +310,7 @@ class Warden:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return not _LINUX and _group_lives(self._pid)
+                return not _LINUX and group_lives(self._pid)
             if pid == 0:
                 return True
             if pid == self._pid:
@@ -355,7 +355,8 @@ def _wake(*_: object) -> None:
     """That a signal came is all: select returns."""
 
 
-def _group_lives(group: int) -> bool:
+def group_lives(group: int) -> bool:
+    """Return whether a group has a process that we may signal."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):

@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, cast
 
 from tools.process.background import finish
-from tools.process.process_tree import MARK
+from tools.process.supervised_process import MARK
 from tools.process.supervisor import LINGER_S
 
 if TYPE_CHECKING:

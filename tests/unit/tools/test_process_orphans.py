@@ -15,8 +15,8 @@ from tests.support.drivers.waiting import until
 from tests.support.examples import in_full
 from tools.process import programs as process
 from tools.process import supervised_process
-from tools.process.process_tree import MARK, ProcessTree, members_now
 from tools.process.programs import Ended
+from tools.process.supervised_process import MARK, ProcessTree
 from tools.process.supervisor import Warden
 
 ROOT = Path(__file__).parents[3]
@@ -45,7 +45,7 @@ def alive(pid: int) -> bool:
 
 def left(mark: str, workspace: Path) -> list[int]:
     """By mark, and those that cleared their environment by what they wrote down."""
-    return members_now(ProcessTree(mark)) + [pid for pid in pids(workspace) if alive(pid)]
+    return ProcessTree(mark).members() + [pid for pid in pids(workspace) if alive(pid)]
 
 
 def doomed(workspace: Path, mode: str, command: str, mark: str) -> subprocess.Popen[str]:
@@ -162,7 +162,7 @@ async def test_command_whose_supervisor_dies_early_runs_once(tmp_path: Path) -> 
     )
     await started.ended.wait()
     await started.stop(0.2)
-    assert not members_now(started.family)
+    assert not started.family.members()
     assert not (tmp_path / "runs").exists() or (tmp_path / "runs").read_text() == "x\n"
 
 

@@ -67,7 +67,6 @@ class Policy:
         self.record = record
         self._services = services
         self._rules: Latest[RuleSet] = Latest()
-        self._tools: Latest[dict[str, Tool[Any]]] = Latest()
 
     def use(
         self,
@@ -120,11 +119,9 @@ class Policy:
 
     @property
     def tools(self) -> Mapping[str, Tool[Any]]:
-        """All tools there are for sessions in this folder; the same object while nothing changes."""
+        """All tools there are for sessions in this folder."""
         extra = self._services.extra.tools(self.client.trust, self.record.main.session_id)
-        if not extra:
-            return self._services.tools
-        return self._tools.get(lambda: {**self._services.tools, **extra}, same=(extra,))
+        return {**self._services.tools, **extra}
 
     @property
     def mode(self) -> Mode:

@@ -169,11 +169,11 @@ class RequestBuilder:
             policy.skills,
             policy.client,
             policy.handed_over,
-            policy.tools,
         )
+        tools = policy.tools
         # Neither matters without MCP servers, which are rare.
-        values = (tuple(self._state.given.tools), self._window_size()) if MCP_SEARCH in policy.tools else ()
-        return self._tools.get(lambda: sent_tools(policy, *(values or ((), 0))), same=chosen_by, equal=values)
+        given = (tuple(self._state.given.tools), self._window_size()) if MCP_SEARCH in tools else ((), 0)
+        return self._tools.get(lambda: sent_tools(policy, *given), same=chosen_by, equal=(tools, given))
 
     def plan(self) -> str:
         """Return the plan for the model; empty when there is none, or when the model reads it on demand."""

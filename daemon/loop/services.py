@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
@@ -90,33 +88,19 @@ class ExtraTools(Protocol):
         ...
 
 
-_NO_TOOLS: Mapping[str, Tool[Any]] = {}
-
-
 class JoinedTools:
     """The tools of several, or of none. Implements ExtraTools; of equal names, the first counts."""
 
     def __init__(self, *sources: ExtraTools) -> None:
         self._sources = sources
-        self._joined: deque[tuple[tuple[Mapping[str, Tool[Any]], ...], Mapping[str, Tool[Any]]]] = deque(
-            maxlen=8
-        )
-        """The last ones, each with the parts that it was made of."""
 
     async def begin(self, trust: Trust, *, session_id: str) -> Sequence[str]:
         said = await asyncio.gather(*(source.begin(trust, session_id=session_id) for source in self._sources))
         return [text for texts in said for text in texts]
 
     def tools(self, trust: Trust, session_id: str) -> Mapping[str, Tool[Any]]:
-        parts = tuple(found for source in self._sources if (found := source.tools(trust, session_id)))
-        if len(parts) < 2:
-            return parts[0] if parts else _NO_TOOLS
-        for known, joined in self._joined:
-            if len(known) == len(parts) and all(map(is_, known, parts)):
-                return joined
-        joined = {name: tool for part in reversed(parts) for name, tool in part.items()}
-        self._joined.append((parts, joined))
-        return joined
+        parts = [source.tools(trust, session_id) for source in self._sources]
+        return {name: tool for part in reversed(parts) for name, tool in part.items()}
 
     async def requested(
         self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,21 +34,39 @@ class UsageLimits:
 
 
 def usage_of(leaders: Collection[int]) -> dict[int, ProcessUsage]:
-    """Usage by process id, with that of the processes below. Those that have ended are left out. Blocks for some
-    10 ms."""
+    """Usage by process id: that of the processes of its session or group, and below. Blocks for some 10 ms."""
+    if not leaders:
+        return {}
     import psutil
 
-    found: dict[int, ProcessUsage] = {}
-    for pid in leaders:
-        memory, cpu_s = 0, 0.0
-        with contextlib.suppress(psutil.Error, OSError):
-            leader = psutil.Process(pid)
-            for process in (leader, *leader.children(recursive=True)):
-                with contextlib.suppress(psutil.Error, OSError):  # each may end while it is read
-                    times = process.cpu_times()
-                    memory, cpu_s = memory + process.memory_info().rss, cpu_s + times.user + times.system
-            found[pid] = ProcessUsage(memory, cpu_s)
-    return found
+    parents: dict[int, int] = {}
+    owners: dict[int, int] = {}
+    measured: dict[int, ProcessUsage] = {}
+    for process in psutil.process_iter():
+        # Other users' processes may be hidden, and each may end while it is read.
+        with contextlib.suppress(psutil.Error, OSError), process.oneshot():
+            pid, times = process.pid, process.cpu_times()
+            parents[pid] = process.ppid()
+            measured[pid] = ProcessUsage(process.memory_info().rss, times.user + times.system)
+            groups = (os.getpgid(pid), os.getsid(pid)) if sys.platform != "win32" else ()
+            owners.update((pid, leader) for leader in (pid, *groups) if leader in leaders)
+    total = dict.fromkeys(leaders, ProcessUsage(0, 0.0))
+    for pid, usage in measured.items():
+        owner = _owner(pid, parents, owners)
+        if owner is not None:
+            so_far = total[owner]
+            total[owner] = ProcessUsage(so_far.memory_bytes + usage.memory_bytes, so_far.cpu_s + usage.cpu_s)
+    return {pid: usage for pid, usage in total.items() if pid in measured}
+
+
+def _owner(pid: int, parents: dict[int, int], owners: dict[int, int]) -> int | None:
+    seen: set[int] = set()
+    while pid not in owners:
+        seen.add(pid)
+        pid = parents.get(pid, 0)
+        if pid <= 1 or pid in seen:
+            return None
+    return owners[pid]
 
 
 class UsageWatch:

@@ -144,7 +144,7 @@ class _Scanner:
     def _bare_hunk(self, at: int) -> int:
         """Changes directly after the names: the ``@@`` line was left out."""
         if self._line(at)[:1] in ("+", "-", " ") and not self._is_names(at, None):
-            return self._body(at, self.sections[-1], HunkDraft())
+            return self._body(at, self.sections[-1], HunkDraft(), self.raw[at - 1].endswith("\r"))
         return at
 
     def _hunk(self, at: int, section: _Section) -> int:
@@ -155,16 +155,19 @@ class _Scanner:
         if anchor and self._line(at + 1).startswith("@@"):
             return at + 1
         self.anchors.clear()
-        end = self._body(at + 1, section, hunk)
-        section.cr_header |= bool(hunk.lines) and self.raw[at].endswith("\r")
-        return end
+        return self._body(at + 1, section, hunk, self.raw[at].endswith("\r"))
 
-    def _body(self, at: int, section: _Section, hunk: HunkDraft) -> int:
-        """Collect the lines of a hunk. Returns where they end."""
+    def _body(self, at: int, section: _Section, hunk: HunkDraft, own_cr: bool) -> int:
+        """Collect the lines of a hunk. Returns where they end.
+
+        ``own_cr``: the patch itself has ``\\r\\n``, so that only a second ``\\r`` belongs to a file.
+        """
         body = _Count(hunk.numbers)
         while at < len(self.plain):
-            line = self.plain[at]
-            kind, cr = line[:1], self.raw[at].endswith("\r")
+            line, cr = self.plain[at], self.raw[at].endswith("\r")
+            if own_cr:
+                line, cr = line.removesuffix("\r"), line.endswith("\r")
+            kind = line[:1]
             if kind == "":
                 if body.satisfied() and self._over(at, strict=True):
                     break
@@ -276,6 +279,6 @@ def _is_pair(old: str, new: str) -> bool:
 
 def _finish(section: _Section) -> FilePatch:
     file = section.file.file() if isinstance(section.file, GitHeader) else section.file
-    # Line ends mean something when the patch itself has ``\n`` but some of its content ``\r\n``.
-    stated = not section.cr_header and any(line.cr for hunk in section.hunks for line in hunk.lines)
+    # Line ends mean something when some lines of the content have ``\r\n``.
+    stated = any(line.cr for hunk in section.hunks for line in hunk.lines)
     return replace(file, hunks=finished(section.hunks, stated))

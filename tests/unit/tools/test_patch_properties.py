@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
@@ -68,6 +68,8 @@ def pairs(draw: st.DrawFn) -> tuple[str, str]:
 
 @SHARED
 @given(pair=pairs(), context=st.integers(0, 4), how=st.sampled_from(sorted(spoilings(random.Random(0)))))
+@example(pair=("a\r\na", "a\r\nx = 1\r\n"), context=0, how="crlf")
+@example(pair=("a\r\nb\r\n", "a\r\nx\r\n"), context=1, how="crlf")
 def test_a_diff_of_git_gives_exactly_the_new_text_or_is_refused(
     tmp_path: Path, pair: tuple[str, str], context: int, how: str
 ) -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GROUP = "goalwright.hooks"
 STRICT = ".strict"
 """Behind the name of the hook: when the function fails, the answer is no."""
 
@@ -47,10 +46,10 @@ class FoundFunctions:
 def discover() -> FoundFunctions:
     """Search installed packages without importing any. Reads the disk: call it in a thread. Never raises."""
     # The import takes 50 ms, and is only needed when the first session begins.
-    from importlib.metadata import entry_points
+    from daemon.outside_tools.entry_points import HOOKS, entry_points
 
     try:
-        points = list(entry_points(group=GROUP))
+        points = entry_points(HOOKS)
     except Exception as error:  # broken metadata of any package may raise anything
         log.exception("entry points cannot be read")
         return FoundFunctions(problems=(t("Python hooks were not loaded: {error}", error=error),))

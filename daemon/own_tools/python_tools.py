@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import logging
 import sys
 import threading
 from concurrent.futures import Future
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from importlib.metadata import EntryPoint
 
-GROUP = "goalwright.tools"
+log = logging.getLogger(__name__)
+
 TIMEOUT_S = 120.0
 GRACE_S = 3.0
 """Seconds that a canceled call may take to end, before its thread is left behind."""
@@ -76,11 +78,16 @@ class LoadedTool:
 
 def load() -> tuple[list[LoadedTool], list[str]]:
     """Import the tools of all packages. Returns them, and problems as text for the user. Blocks, maybe for long."""
-    from importlib.metadata import entry_points
+    from daemon.outside_tools.entry_points import TOOLS, entry_points
 
     found: dict[str, LoadedTool] = {}
     problems: list[str] = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda one: (_package(one), one.name)):
+    try:
+        entries = sorted(entry_points(TOOLS), key=lambda one: (_package(one), one.name))
+    except Exception as error:  # broken metadata of any package may raise anything
+        log.exception("entry points cannot be read")
+        return [], [t("Python tools were not loaded: {error}", error=error)]
+    for entry in entries:
         try:
             tool = _loaded(entry)
             if tool.name in found:

@@ -181,12 +181,14 @@ def _prepare_all() -> None:
     """Build what is else built on first use, and depends on nothing but the code."""
     from pydantic import BaseModel
 
+    from daemon.hooks.entry_points import discover
     from lsp_bridge.server.connection import converter
     from tools.registry import builtin_tools
 
     for tool in builtin_tools().values():
         tool.schema()
         _ = tool.description
+    discover()
     found: list[type[BaseModel]] = [BaseModel]
     for model in found:
         found += model.__subclasses__()

@@ -80,6 +80,7 @@ def install(site: Path, *names: str) -> None:
     lines = [f"{name.lower()} = sample_own_tools:{name}" for name in names or ENTRIES]
     text = "\n".join(["[goalwright.tools]", *lines])
     (site / "sample_own_tools-1.2.dist-info" / "entry_points.txt").write_text(text + "\n")
+    site.touch()  # as an installation does, which replaces the folder of the metadata
 
 
 def define(folder: Path, name: str = "say", program: str = ECHO, **keys: Any) -> Path:
@@ -376,6 +377,18 @@ async def test_a_package_that_hangs_holds_up_nobody(
         go.touch()
         assert await bench.core.own_tools.begin("trusted", 30.0) == ()
         assert list(bench.core.own_tools.tools("trusted")) == ["tool__upper"]
+
+
+async def test_broken_metadata_is_said_and_the_session_works(tmp_path: Path, package: Path) -> None:
+    install(package, "Upper")
+    (package / "sample_own_tools-1.2.dist-info" / "entry_points.txt").write_bytes(b"[x]\n\xff = y:z\n")
+    define(own(tmp_path))
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        bench.models.then("done")
+        await finish(prompted(session, "go"))
+        assert offered(bench) == ["tool__say"]
+        assert "Python tools were not loaded: " in notices(bench)
 
 
 async def test_without_tools_nothing_is_offered_or_loaded(tmp_path: Path) -> None:

@@ -134,6 +134,8 @@ async def test_ten_thousand_diagnostics_are_reported_in_twenty_lines(house: Hous
         many = [diagnostic(n, f"problem number {n}") for n in range(10_000)]
         return answer | {"files": [file | {"diagnostics": many} for file in answer["files"]]}
 
+    # A busy machine reads a megabyte in more than a second.
+    house.command_line.configure(diagnostics_timeout_s=30.0)
     fake = FakeEditor()
     fake.then = flood
     (result,) = await played(house, fake, "x\n" * 10_000)

@@ -112,11 +112,14 @@ class OpenDocument:
     def untouched(self) -> bool:
         """Return whether the text equals the last known one on disk; does not read the disk."""
         before = self.saved_text
-        return self.known and before is not None and (self.changes == self.saved_at or self.text == before)
+        if not self.known or before is None:
+            return False
+        return self.changes == self.saved_at or (self.content.length == len(before) and self.text == before)
 
     def undecided(self) -> bool:
-        """Return whether ``find_out`` should be asked first, which takes a moment."""
-        return self.known and len(self.text) > LARGE and not self.untouched()
+        """Return whether ``find_out`` should be asked first, or the text has to be put together, which takes a
+        moment."""
+        return self.known and self.content.length > LARGE and not (self.content.is_whole and self.untouched())
 
     def _decide(self, most: int | None) -> bool:
         if not self.known:
@@ -127,7 +130,7 @@ class OpenDocument:
         stamp = stamp_of(self.path)
         if before is not None and stamp is not None and stamp == self.saved_stamp:
             return False  # the disk is unchanged, but the text is not
-        if most is not None and len(content.text) > most:
+        if most is not None and content.length > most:
             return False
         same = self._shown(content)
         if same and changes == self.changes:
@@ -218,7 +221,7 @@ class OpenDocuments:
                 document.content, document.known = OpenText(list(group)[-1].text), True
             elif document.known:
                 document.content = before.changed(map(_part, group), self.units)
-            if document.content is not before and (not is_whole or len(before.text) <= LARGE):
+            if document.content is not before and (not is_whole or before.length <= LARGE):
                 document.recent.append(before)
         document.version = version
         document.tell_change()
@@ -347,6 +350,7 @@ def _part(change: Any) -> PartChange:
 def _settle(documents: Iterable[OpenDocument]) -> None:
     for document in documents:
         document.find_out()
+        _ = document.text  # joins the lines
 
 
 def _same_file(one: Path, other: Path) -> bool:

@@ -29,13 +29,19 @@ class PartChange(NamedTuple):
 class OpenText:
     """A text that stays as it is: a thread may read it while the editor sends the next one."""
 
-    __slots__ = ("_lines", "_text")
+    __slots__ = ("_lines", "_text", "length")
 
-    def __init__(self, text: str | None, lines: list[str] | None = None) -> None:
-        """Make it of the ``text`` from parsed JSON (two adjacent surrogate halves are one character already), or of the
-        ``lines`` that make it up."""
-        self._text = text
-        self._lines = lines
+    def __init__(self, text: str) -> None:
+        """``text`` from parsed JSON: two adjacent surrogate halves are one character already."""
+        self._text: str | None = text
+        self._lines: list[str] | None = None
+        self.length = len(text)
+        """Characters."""
+
+    @property
+    def is_whole(self) -> bool:
+        """``text`` is there at once; else it is put together, which takes a long one milliseconds."""
+        return self._text is not None
 
     @property
     def text(self) -> str:
@@ -56,10 +62,11 @@ class OpenText:
 
     def changed(self, changes: Iterable[PartChange], units: PositionEncoding = "utf-16") -> OpenText:
         """Return the text after these changes, each of which refers to the result of the one before."""
-        lines = self.lines().copy()
+        result, lines = OpenText(""), self.lines().copy()
+        result._text, result._lines, result.length = None, lines, self.length
         for start, end, text in changes:
-            _replace(lines, min(start, end), max(start, end), text, units)
-        return OpenText(None, lines)
+            result.length += _replace(lines, min(start, end), max(start, end), text, units)
+        return result
 
 
 def _split(text: str) -> list[str]:
@@ -71,7 +78,8 @@ def _split(text: str) -> list[str]:
 
 def _replace(
     lines: list[str], start: tuple[int, int], end: tuple[int, int], new: str, units: PositionEncoding
-) -> None:
+) -> int:
+    """Replace a part. Returns by how many characters the text is longer now."""
     first, at, half = _find(lines, *start, units)
     last, to, rest = _find(lines, *end, units)
     before, after = lines[first][:at], lines[last][to:]
@@ -86,7 +94,9 @@ def _replace(
     put = _split(made)
     if last + 1 < len(lines):
         put.pop()  # the line after its end is the next one
+    longer = sum(map(len, put)) - sum(map(len, lines[first : last + 1]))
     lines[first : last + 1] = put
+    return longer
 
 
 def _find(lines: list[str], line: int, column: int, units: PositionEncoding) -> tuple[int, int, bool]:

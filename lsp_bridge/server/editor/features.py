@@ -87,7 +87,7 @@ class EditorFeatures:
         self._core.permissions.watch(self.refresh)
 
     def initialized(self) -> None:
-        """The client is ready for requests of ours."""
+        """From now on the client takes requests from the server."""
         self._initialized = True
 
     def leave(self) -> None:

@@ -67,6 +67,7 @@ def test_changes_of_parts_give_the_text_that_the_protocol_means(
             data = of(from_json(data.decode(CODECS[units][0], "surrogatepass")), units)
         open_text = open_text.changed([PartChange(start, end, new)], units)
         text = data.decode(CODECS[units][0], "surrogatepass")
+        assert open_text.length == len(text)
         assert open_text.text == text
         assert open_text.lines() == OpenText(text).lines()
     at_once = OpenText(before).changed(itertools.starmap(PartChange, changes), units)

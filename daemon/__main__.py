@@ -61,6 +61,26 @@ def main(*, through_current_folder: bool = False) -> int:
         return 130
 
 
+def leave(code: int) -> int:
+    """End this process with an exit code, or return it if that would leave something undone.
+
+    The interpreter's own way takes every module apart, which takes a command 20 ms; in a fork it copies the memory that
+    the fork shares: a tenth of a second.
+    """
+    import atexit
+    import threading
+
+    if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+        try:
+            for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed at the start
+                stream.flush()
+        except OSError:
+            return code  # nobody reads it any more, which the interpreter reports
+        os._exit(code)
+    return code
+
+
 def _set_language() -> None:
     """Speak the language of the user's ``config.json``, which nothing else of the command line reads so early."""
     from daemon.runtime import state_dir
@@ -99,10 +119,10 @@ def _dispatch(args: argparse.Namespace) -> int:
     if args.command == "connect":
         return _connect_command(args)
     if args.command == "preload":
-        from lsp_bridge.cli.preloader import end_fork, preload
+        from lsp_bridge.cli.preloader import preload
 
         code = preload(args.idle_timeout)
-        return end_fork(main()) if code is None else code  # None: a fork, which has its own arguments now
+        return main() if code is None else code  # None: a fork, which has its own arguments now
 
     if "asyncio" not in sys.modules:
         # Commands talk to the daemon alone, without TLS: asyncio may do without ssl, which takes 4.5 MB.

@@ -11,7 +11,6 @@ It ends when unused, and when a file of this installation has changed. Daemons t
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import gc
 import importlib
@@ -24,7 +23,6 @@ import signal
 import socket
 import struct
 import sys
-import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -325,21 +323,6 @@ def _become(connection: socket.socket, token: str) -> None:
     _name([sys.executable, "-I", "-m", "goalwright", *arguments])
     os.write(answer, b"%s%d\n" % (FORKED, os.getpid()))
     os.close(answer)
-
-
-def end_fork(code: int) -> int:
-    """End this process with an exit code, or return it if that would leave something undone.
-
-    The interpreter's own way takes every module apart, for which it copies the memory that a fork shares: a tenth of a
-    second.
-    """
-    if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
-        with contextlib.suppress(OSError):  # nobody reads it any more, which the interpreter reports
-            for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed at the start
-                stream.flush()
-            os._exit(code)
-    return code
 
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:

@@ -99,7 +99,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo 'Installing the Python packages into $(VENV) ...'
 	@$(PIP) -c constraints.txt uv 2>/dev/null && $(VENV)/bin/uv pip install --quiet --python $(PY) $(WANTED) 2>/dev/null \
 		|| $(PIP) $(WANTED)
-	@$(PY) -I -c 'import lsp_bridge.cli.run.turn; from lsp_bridge.cli.preloader import import_all; import_all()' # compiles what every start needs
+	@$(PY) -I -c 'import lsp_bridge.cli.run.command, lsp_bridge.cli.run.turn; from lsp_bridge.cli.preloader import import_all; import_all()' # compiles what every start needs
 	@touch $@
 
 $(MODULES): $(EXT)/package.json $(EXT)/package-lock.json

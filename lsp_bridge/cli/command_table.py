@@ -111,7 +111,7 @@ COMMANDS = (
     command(
         "run",
         "give the agent a task and follow it in this terminal",
-        "run.turn:run_command",
+        "run.command:run_command",
         Argument(("task",), "what to do; - or nothing: read it from stdin", {"nargs": "?"}),
         WORKSPACE,
         _MODEL,

@@ -11,7 +11,8 @@ from lsp_bridge.cli.commands import daemon
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
 from lsp_bridge.cli.launch import Launcher
-from lsp_bridge.cli.run.turn import RunOptions, run
+from lsp_bridge.cli.run.command import run
+from lsp_bridge.cli.run.conversation import RunOptions
 from tools.diff.unified_diff import unified
 from tools.localization import language, t
 

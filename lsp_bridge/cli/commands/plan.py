@@ -11,8 +11,9 @@ from lsp_bridge.cli.commands.session_command import (
     goal_by_number,
     session_command,
 )
+from lsp_bridge.cli.run.command import run
+from lsp_bridge.cli.run.conversation import RunOptions
 from lsp_bridge.cli.run.goal_lines import MARKS
-from lsp_bridge.cli.run.turn import RunOptions, run
 from lsp_bridge.cli.text import Style, one_line, state, tokens, total_of
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t

@@ -13,7 +13,8 @@ from typing import Any
 
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
-from lsp_bridge.cli.run.turn import RunOptions, run
+from lsp_bridge.cli.run.command import run
+from lsp_bridge.cli.run.conversation import RunOptions
 from tests.support.drivers.waiting import until
 from tests.support.fakes.daemon_server import FakeDaemon, Turn
 

@@ -17,7 +17,7 @@ from daemon.safe_path import protect
 from lsp_bridge.cli.command_description import Command, Group
 from lsp_bridge.cli.command_line import SHARED, function_of, parse
 from lsp_bridge.cli.command_table import COMMANDS
-from lsp_bridge.cli.run.turn import RunOptions
+from lsp_bridge.cli.run.conversation import RunOptions
 
 ROOT = str(Path(safe_path.__file__).parents[1])
 
@@ -192,10 +192,10 @@ def test_safe_path_guard_imports_nothing_that_can_be_shadowed() -> None:
 
 
 def test_terminal_client_imports_nothing_heavy() -> None:
-    modules = "lsp_bridge.cli.run.turn, lsp_bridge.cli.launch, lsp_bridge.cli.command_line"
+    modules = "lsp_bridge.cli.run.command, lsp_bridge.cli.run.turn, lsp_bridge.cli.launch, lsp_bridge.cli.command_line"
     code = (
         f"import {modules}, pathlib, sys; "
-        "lsp_bridge.cli.run.turn.named_files('fix a.py and @nothing', pathlib.Path()); print(*sys.modules)"
+        "lsp_bridge.cli.run.conversation.named_files('fix a.py and @nothing', pathlib.Path()); print(*sys.modules)"
     )
     result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "pygls", "lsprotocol", "anthropic", "litellm", "filelock", "httpx", "platformdirs"}

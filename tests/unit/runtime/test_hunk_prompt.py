@@ -15,8 +15,9 @@ import pytest
 
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.run.command import run
+from lsp_bridge.cli.run.conversation import RunOptions
 from lsp_bridge.cli.run.hunk_prompt import can_choose, hunks_of
-from lsp_bridge.cli.run.turn import RunOptions, run
 from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.permission_text import typed_answer
 from tests.support.drivers.waiting import until

@@ -10,6 +10,7 @@ import pytest
 
 from daemon.provider.variables import provider_env
 from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.run import command
 from tests.support.drivers.terminal_run import (
     ASKED,
     Person,
@@ -401,6 +402,24 @@ async def test_ctrl_c_before_the_prompt_just_leaves(terminal: TerminalRun) -> No
     terminal.fake.handlers["goalwright/session/new"] = new
     assert await terminal.run() == 130
     assert terminal.fake.params("goalwright/session/cancel") == []
+
+
+async def test_ctrl_c_while_the_rest_is_imported_cancels(
+    terminal: TerminalRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pressed: list[str] = []
+
+    def imported(name: str) -> None:
+        if terminal.fake.turns and not pressed:
+            pressed.append(name)
+            press_ctrl_c()
+
+    monkeypatch.setattr(command, "import_module", imported)
+    monkeypatch.setattr(command, "_ROUNDS", 60)
+    terminal.fake.script = wait_for_cancel
+    assert await terminal.run() == 130
+    assert pressed
+    assert terminal.fake.turns[0].canceled.is_set()
 
 
 async def test_signal_handlers_are_restored(terminal: TerminalRun) -> None:

@@ -251,11 +251,8 @@ async def _load_late(core: Daemon) -> None:
 
     from daemon.provider import http
 
-    def load() -> None:
-        core.load_tools()
-        http.load()
-
-    await asyncio.to_thread(load)
+    # Loading certificates leaves the interpreter to others.
+    await asyncio.gather(asyncio.to_thread(core.load_tools), asyncio.to_thread(http.load))
     gc.freeze()  # loaded modules stay, and need not be scanned by every full collection
 
 

@@ -10,6 +10,7 @@ import asyncio
 import functools
 import os
 import ssl
+import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -33,9 +34,11 @@ _FAILED_BODY = 1_000_000
 
 def load() -> None:
     """Import the library and load the certificates. Takes 0.2 s: call it from a thread before the first request."""
+    certificates = threading.Thread(target=_tls)
+    certificates.start()
     import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-    _tls()
+    certificates.join()
 
 
 class Http:

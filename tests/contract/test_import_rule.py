@@ -79,6 +79,19 @@ def test_package_import_loads_no_heavy_library_and_no_thread(package: str) -> No
     assert python(code, package).split() == []
 
 
+def test_daemon_and_commands_need_no_module_that_windows_lacks() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('fcntl', 'grp', 'pty', 'pwd', 'resource', 'termios', 'tty'):\n"
+        "    sys.modules[name] = None\n"
+        "import daemon.core, lsp_bridge.server.listen, lsp_bridge.language_client.language_services\n"
+        "import lsp_bridge.cli.doctor.command, lsp_bridge.cli.run.turn\n"
+        "from tools.registry import builtin_tools\n"
+        "print(*builtin_tools())\n"
+    )
+    assert {"bash", "edit"} <= set(python(code).split())
+
+
 def test_no_module_uses_relative_imports() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{number}"

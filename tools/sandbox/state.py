@@ -7,7 +7,6 @@ share the state before the first of them, so none takes a new entry of another f
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import threading
@@ -114,6 +113,8 @@ def _beside(workspace: Path) -> Iterator[SandboxState]:
 
 def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
     """Finish the work of daemons that were killed; return sentences as ``leave`` does."""
+    import fcntl  # Windows has neither it nor a sandbox
+
     taken: list[Quarantined] = []
     words: list[str] = []
     for mark in sorted((outer / "running").glob("*.json")):
@@ -168,6 +169,8 @@ def _marked(
     outer: Path, known: KnownEntries, mounts: Sequence[Mounted], *, limited: bool
 ) -> tuple[Path, int]:
     """Return a file that records the earlier state, locked as long as this process lives."""
+    import fcntl  # Windows has neither it nor a sandbox
+
     folder = outer / "running"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     mark = folder / f"{uuid.uuid4().hex}.json"

@@ -225,6 +225,24 @@ test("a prompt that was started is not given back when the connection breaks", a
 
 const LOST = Object.assign(new Error("Pending response rejected since connection got disposed"), { code: -32097 });
 
+test("a prompt whose request ended with a connection that was replaced is sent again", async () => {
+  const { daemon, sessions } = make();
+  const back: string[] = [];
+  sessions.onUndelivered((value) => back.push(value.text));
+  let asked = 0;
+  daemon.answers["session/new"] = () => {
+    if (++asked === 1) throw Object.assign(new Error('Request with id "11" is canceled'), { code: -32800 });
+    return { session: named("s1") };
+  };
+  const got: unknown[] = [];
+  daemon.answers["session/prompt"] = ({ text: said, promptId }) => {
+    got.push(said);
+    return { promptId, stopReason: "end_turn", detail: "", removed: false };
+  };
+  await sessions.prompt("go on");
+  assert.deepEqual([asked, got, back], [2, ["go on"], []]);
+});
+
 /** The daemon dies with the first prompt, and does `whileAway` before the client hears of it; the sessions of the prompts that came. */
 function dying(daemon: FakeDaemon, whileAway: () => unknown = () => undefined): string[] {
   const got: string[] = [];

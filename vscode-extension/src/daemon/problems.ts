@@ -38,8 +38,11 @@ export class Problem extends Error {
   }
 }
 
-/** Error codes of vscode-jsonrpc: write failed, read failed, rejected because the connection closed, not open; closed, disposed. */
-const LOST = new Set<unknown>([-32099, -32098, -32097, -32096, 1, 2]);
+/**
+ * Error codes of vscode-jsonrpc: write failed, read failed, rejected because the connection closed, not open; closed,
+ * disposed. The last is LSP's RequestCancelled: the daemon's answer to what is open when a connection is shut down.
+ */
+const LOST = new Set<unknown>([-32099, -32098, -32097, -32096, 1, 2, -32800]);
 
 /** Return true if a request got no answer because the connection broke or was replaced. */
 export function connectionLost(error: unknown): boolean {

@@ -34,7 +34,7 @@ _STEP_S = 300.0
 _EDITORS = 3
 _AT_ONCE = 3
 """Sessions that work at the same time."""
-_CALLS_OF_A_TURN = 8.4
+_CALLS_OF_A_TURN = 7.9
 """Calls to the model; a few turns have more than the others."""
 _CRASH_EVERY = 6
 """Steps between two crashes of language servers."""

@@ -1,7 +1,6 @@
 """``goalwright trace list|show|dump|tail``: reads the store, so it works without a daemon and beside one.
 
-Each returns the exit code: 0, 1 when the trace cannot be read, 2 when there is no such trace. ``trace``: an id, a
-unique beginning of one, or ``latest``. ``branch``: ``A``, ``s1``, ``A.s1``.
+``trace``: an id, a unique beginning of one, or ``latest``. ``branch``: ``A``, ``s1``, ``A.s1``.
 """
 
 from __future__ import annotations
@@ -21,21 +20,20 @@ from daemon.steps.fold import StepFold
 from daemon.store.provenance import OwnSessions
 from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError, all_events
-from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocation
-from lsp_bridge.cli.text import shown
 from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line
-from lsp_bridge.cli.trace.stored_traces import chosen, store_of
+from lsp_bridge.cli.trace.stored_traces import chosen, store_of, trace_command
 from tools.files.regular_files import private_file
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from daemon.context.prompt_record import PromptHistory
     from daemon.model.choices import DumpFormat
     from daemon.store.files import FileTraceStore
     from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.invocation import Invocation
 
 _LOOK_S = 0.2
 """How often the log is looked at."""
@@ -43,13 +41,10 @@ _CUT = 4000
 """Characters of a text that a screen may need."""
 
 
-def list_traces(cli: Invocation, *, limit: int = 50) -> int:
+@trace_command
+async def list_traces(cli: Invocation, *, limit: int = 50) -> None:
     """``goalwright trace list``: newest first; ``--json``: one object a line, with the fields of the API."""
-    return _with_store(cli, lambda store: _list(store, cli, limit))
-
-
-def _list(store: FileTraceStore, cli: Invocation, limit: int) -> None:
-    console = cli.console
+    console, store = cli.console, store_of(cli.workspace)
     own = OwnSessions(state_dir(), cli.workspace.resolve())
     traces = store.traces(limit=limit, matches=lambda trace: not never_begun(store, trace))
     since = _daemon_since(cli.workspace)
@@ -68,34 +63,29 @@ def _list(store: FileTraceStore, cli: Invocation, limit: int) -> None:
         console.warn(t("There are no traces in {root}.", root=store.root))
 
 
-def show_trace(
+@trace_command
+async def show_trace(
     cli: Invocation,
     *,
     trace: str | None = None,
     branch: str | None = None,
     full: bool = False,
     system_prompt: bool = False,
-) -> int:
+) -> None:
     """``goalwright trace show``: the step tree with costs; ``full``: with the texts of the steps.
 
     ``--json``: as ``trace dump --format json``. ``system_prompt``: the system prompts instead, ``--json``: one a line.
     """
     console = cli.console
-
-    def show(store: FileTraceStore, session_id: str) -> None:
-        fold = _folded(store, session_id, None if full or cli.json else _CUT)
-        _end_what_broke_off(fold, store, cli.workspace)
-        if system_prompt:
-            _show_prompts(fold.head.prompts, console, as_json=cli.json)
-            return
-        if cli.json:
-            console.write_bytes(dump_json(fold.head, fold.tree, now=_now()).encode())
-            return
+    fold = _shown(cli, trace, branch, None if full or cli.json else _CUT)
+    if system_prompt:
+        _show_prompts(fold.head.prompts, console, as_json=cli.json)
+    elif cli.json:
+        console.write_bytes(dump_json(fold.head, fold.tree, now=_now()).encode())
+    else:
         lines = StepLines(fold.tree, console.style, console.columns, full=full)
         for line in (*head_lines(fold, console.style), *lines.tree()):
             console.line(line)
-
-    return _with_trace(cli, trace, branch, show)
 
 
 def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) -> None:
@@ -115,7 +105,8 @@ def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) ->
             console.line(line)
 
 
-def dump_trace(
+@trace_command
+async def dump_trace(
     cli: Invocation,
     *,
     trace: str | None = None,
@@ -123,25 +114,21 @@ def dump_trace(
     form: DumpFormat = "txt",
     output: Path | None = None,
     force: bool = False,
-) -> int:
+) -> None:
     """``goalwright trace dump``: the tree as text, Markdown or JSON, to stdout (also ``-``) or the file ``output``.
 
     ``force``: it may replace a file.
     """
     dump = {"txt": dump_tree, "md": dump_markdown, "json": dump_json}["json" if cli.json else form]
-
-    def write(store: FileTraceStore, session_id: str) -> None:
-        fold = _folded(store, session_id)
-        _end_what_broke_off(fold, store, cli.workspace)
-        data = dump(fold.head, fold.tree, now=_now()).encode(errors="replace")
-        if output is None or str(output) == "-":
-            cli.console.write_bytes(data)
-        else:
-            save(output, data, force=force)
-
-    return _with_trace(cli, trace, branch, write)
+    fold = _shown(cli, trace, branch)
+    data = dump(fold.head, fold.tree, now=_now()).encode(errors="replace")
+    if output is None or str(output) == "-":
+        cli.console.write_bytes(data)
+    else:
+        save(output, data, force=force)
 
 
+@trace_command
 async def tail_trace(
     cli: Invocation,
     *,
@@ -149,29 +136,24 @@ async def tail_trace(
     branch: str | None = None,
     since: int | None = None,
     follow: bool = True,
-) -> int:
+) -> None:
     """Print steps as they come, until Ctrl+C, or until the reader is gone (``goalwright trace tail``).
 
     ``since``: also those after the event with this id, 0 for all; without ``follow`` None is all, too. ``--json``: the
     stored events, one a line. Not ``follow``: ends after the existing ones.
     """
-    console = cli.console
-    try:
-        store = store_of(cli.workspace)
-        session_id = chosen(store, trace or "latest", branch)
-        first = since if since is not None else store.last_event_id(session_id) if follow else 0
-        gone = asyncio.Event()
-        console.on_gone = gone.set
-        for _ in _print_news(store, session_id, first, cli.json, console):
-            if not follow:
-                break
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(gone.wait(), _LOOK_S)
-            if gone.is_set():
-                break
-    except (StoreError, OSError) as error:
-        return _failed(error, console)
-    return EXIT_OK
+    console, store = cli.console, store_of(cli.workspace)
+    session_id = chosen(store, trace or "latest", branch)
+    first = since if since is not None else store.last_event_id(session_id) if follow else 0
+    gone = asyncio.Event()
+    console.on_gone = gone.set
+    for _ in _print_news(store, session_id, first, cli.json, console):
+        if not follow:
+            break
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(gone.wait(), _LOOK_S)
+        if gone.is_set():
+            break
 
 
 def _print_news(
@@ -263,31 +245,16 @@ def _works_on(store: FileTraceStore, session_id: str, since: float | None) -> bo
         return False
 
 
-def _end_what_broke_off(fold: StepFold, store: FileTraceStore, workspace: Path) -> None:
-    """Mark an unfinished turn as failed when no daemon works on it, as in the API."""
+def _shown(cli: Invocation, trace: str | None, branch: str | None, cut: int | None = None) -> StepFold:
+    """Return the steps of a session. An unfinished turn has failed when no daemon works on it, as in the API."""
+    store = store_of(cli.workspace)
+    session_id = chosen(store, trace or "latest", branch)
+    fold = _folded(store, session_id, cut)
     if fold.head.status in ("running", "waiting") and not _works_on(
-        store, fold.tree.trace_id, _daemon_since(workspace)
+        store, session_id, _daemon_since(cli.workspace)
     ):
         fold.break_off()
-
-
-def _with_trace(
-    cli: Invocation, trace: str | None, branch: str | None, do: Callable[[FileTraceStore, str], None]
-) -> int:
-    return _with_store(cli, lambda store: do(store, chosen(store, trace or "latest", branch)))
-
-
-def _with_store(cli: Invocation, do: Callable[[FileTraceStore], None]) -> int:
-    try:
-        do(store_of(cli.workspace))
-    except (StoreError, OSError) as error:
-        return _failed(error, cli.console)
-    return EXIT_OK
-
-
-def _failed(error: StoreError | OSError, console: Console) -> int:
-    console.warn(shown(str(error)))
-    return EXIT_USAGE if isinstance(error, UnknownTraceError) else EXIT_FAILED
+    return fold
 
 
 def _now() -> datetime:

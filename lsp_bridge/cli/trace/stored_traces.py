@@ -26,6 +26,7 @@ trace_command = reporting(
     AlreadyRunningError,
     RuntimeFolderError,
     RequestError,
+    OSError,
     usage=(UnknownTraceError,),
 )
 """Make a command about stored sessions; its exit code is 2 when there is no such trace."""

@@ -76,10 +76,10 @@ def test_trace_list_is_newest_first_and_json_has_the_api_fields(
     for log in (configuration_change(), other, Recorded("20240117-090000-000000eeee")):
         log.into(store)
     screen = Screen()
-    assert list_traces(screen.at(tmp_path)) == 0
+    assert asyncio.run(list_traces(screen.at(tmp_path))) == 0
     assert [line.split()[0] for line in screen.out.splitlines()] == [OTHER, TRACE]
     screen = Screen()
-    list_traces(screen.at(tmp_path, json=True), limit=1)
+    asyncio.run(list_traces(screen.at(tmp_path, json=True), limit=1))
     (meta,) = screen.objects
     assert set(meta) == {
         "trace_id", "title", "summary", "task", "status", "agent", "model", "mode", "workspace", "created_at",
@@ -91,9 +91,9 @@ def test_trace_list_is_newest_first_and_json_has_the_api_fields(
 
 def test_empty_folder_has_no_traces_and_creates_none(tmp_path: Path) -> None:
     screen = Screen()
-    assert list_traces(screen.at(tmp_path)) == 0
+    assert asyncio.run(list_traces(screen.at(tmp_path))) == 0
     assert screen.err.startswith("There are no traces in ")
-    assert show_trace(screen.at(tmp_path)) == 2
+    assert asyncio.run(show_trace(screen.at(tmp_path))) == 2
     assert not (tmp_path / ".trace").exists()
 
 
@@ -103,7 +103,7 @@ def test_show_prints_the_tree_with_time_tokens_and_cost(tmp_path: Path, store: F
     paths = RuntimePaths.for_workspace(tmp_path)
     paths.prepare()
     with paths.hold_lock():
-        assert show_trace(screen.at(tmp_path), trace="latest") == 0
+        assert asyncio.run(show_trace(screen.at(tmp_path), trace="latest")) == 0
     lines = screen.out.splitlines()
     assert lines[0] == f"修改配置文件  {TRACE}"
     assert lines[1].startswith("running 10 messages, 440 tokens, $0.02")
@@ -130,9 +130,9 @@ def test_cost_of_a_model_without_a_price_is_not_zero(
     log.message("assistant", TextPart(text="Two."), tokens=30, cost=None)
     log.into(store)
     screen = Screen()
-    list_traces(screen.at(tmp_path))
+    asyncio.run(list_traces(screen.at(tmp_path)))
     assert f" messages {shown:>9}  " in screen.out
-    show_trace(screen.at(tmp_path), trace="latest")
+    asyncio.run(show_trace(screen.at(tmp_path), trace="latest"))
     assert f" messages, 260 tokens, {total}, agent" in screen.out
     assert any(line.endswith(f"One.  130 tokens · {step}") for line in screen.out.splitlines())
     assert "$0.00" not in screen.out
@@ -150,9 +150,9 @@ def test_show_has_the_system_prompts_that_were_in_force(tmp_path: Path, store: F
         log.say("Done.")
     log.into(store)
     screen, prompts, objects = Screen(), Screen(), Screen()
-    show_trace(screen.at(tmp_path))
+    asyncio.run(show_trace(screen.at(tmp_path)))
     assert f"system prompt {recorded.sha256[:11]}…, changed once" in screen.out
-    show_trace(prompts.at(tmp_path), system_prompt=True)
+    asyncio.run(show_trace(prompts.at(tmp_path), system_prompt=True))
     shown = prompts.out.splitlines()
     assert [line for line in shown if "You work." in line or "It is" in line] == [
         "You work.",
@@ -160,7 +160,7 @@ def test_show_has_the_system_prompts_that_were_in_force(tmp_path: Path, store: F
         "It is Tuesday.",
     ]
     assert sum("(shown above)" in line for line in shown) == 1
-    show_trace(objects.at(tmp_path, json=True), system_prompt=True)
+    asyncio.run(show_trace(objects.at(tmp_path, json=True), system_prompt=True))
     assert [[layer["text"] for layer in change["layers"]] for change in objects.objects] == [
         ["You work.", "It is \x1b[1mMonday."],
         ["You work.", "It is \x1b[1mTuesday."],
@@ -170,9 +170,9 @@ def test_show_has_the_system_prompts_that_were_in_force(tmp_path: Path, store: F
 def test_a_trace_of_an_older_version_has_no_system_prompt(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen, prompts = Screen(), Screen()
-    show_trace(screen.at(tmp_path))
+    asyncio.run(show_trace(screen.at(tmp_path)))
     assert "system prompt" not in screen.out
-    assert show_trace(prompts.at(tmp_path), system_prompt=True) == 0
+    assert asyncio.run(show_trace(prompts.at(tmp_path), system_prompt=True)) == 0
     assert "no request was made, or it was written by an older version of Goalwright." in prompts.err
 
 
@@ -181,10 +181,10 @@ def test_unfinished_trace_without_a_daemon_is_shown_as_failed(tmp_path: Path, st
     log.trace = log.trace.model_copy(update={"running": True})
     log.into(store)
     screen = Screen()
-    dump_trace(screen.at(tmp_path))
+    asyncio.run(dump_trace(screen.at(tmp_path)))
     assert "  status: failed\n" in screen.out
     screen = Screen()
-    list_traces(screen.at(tmp_path, json=True))
+    asyncio.run(list_traces(screen.at(tmp_path, json=True)))
     assert screen.objects[0]["status"] == "failed"
 
 
@@ -194,10 +194,10 @@ def test_trace_show_uses_its_own_colours_and_strips_escapes(tmp_path: Path, stor
     log.end()
     log.into(store)
     plain, coloured = Screen(), Screen(color=True)
-    show_trace(plain.at(tmp_path), full=True)
+    asyncio.run(show_trace(plain.at(tmp_path), full=True))
     assert "\x1b" not in plain.out
     assert "red alert." in plain.out
-    show_trace(coloured.at(tmp_path))
+    asyncio.run(show_trace(coloured.at(tmp_path)))
     assert "\x1b[32m[✓] goal\x1b[0m" in coloured.out
     assert "\x1b[31m" not in coloured.out
     assert "\x1b[2J" not in coloured.out
@@ -206,7 +206,7 @@ def test_trace_show_uses_its_own_colours_and_strips_escapes(tmp_path: Path, stor
 def test_full_shows_the_texts_below_their_steps(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen = Screen()
-    show_trace(screen.at(tmp_path), full=True)
+    asyncio.run(show_trace(screen.at(tmp_path), full=True))
     assert "port=1" in screen.out
 
 
@@ -214,7 +214,7 @@ def test_full_shows_the_texts_below_their_steps(tmp_path: Path, store: FileTrace
 def test_trace_is_found_by_id_or_prefix(tmp_path: Path, store: FileTraceStore, wanted: str) -> None:
     configuration_change().into(store)
     screen = Screen()
-    assert dump_trace(screen.at(tmp_path), trace=wanted, form="json") == 0
+    assert asyncio.run(dump_trace(screen.at(tmp_path), trace=wanted, form="json")) == 0
     assert json.loads(screen.out)["trace"]["trace_id"] == TRACE
 
 
@@ -234,7 +234,7 @@ def test_unknown_trace_or_branch_error_lists_the_known(
     for log in (configuration_change(), Recorded(OTHER)):
         log.into(store)
     screen = Screen()
-    assert dump_trace(screen.at(tmp_path), trace=wanted, branch=branch) == 2
+    assert asyncio.run(dump_trace(screen.at(tmp_path), trace=wanted, branch=branch)) == 2
     assert told in screen.err
     assert screen.out == ""
 
@@ -245,12 +245,12 @@ def test_dump_writes_each_form_to_a_file_or_the_screen(
 ) -> None:
     configuration_change().into(store)
     screen, file = Screen(), tmp_path / "out" / "dump"
-    assert dump_trace(screen.at(tmp_path), form=form) == 0
+    assert asyncio.run(dump_trace(screen.at(tmp_path), form=form)) == 0
     assert screen.out.startswith(begins)
-    assert dump_trace(screen.at(tmp_path), form=form, output=file) == 1
+    assert asyncio.run(dump_trace(screen.at(tmp_path), form=form, output=file)) == 1
     assert "No such file" in screen.err
     file.parent.mkdir()
-    assert dump_trace(screen.at(tmp_path), form=form, output=file) == 0
+    assert asyncio.run(dump_trace(screen.at(tmp_path), form=form, output=file)) == 0
     assert file.read_text("utf-8").startswith(begins)
 
 
@@ -310,14 +310,14 @@ def test_a_link_in_the_place_of_the_log_is_not_followed(tmp_path: Path, store: F
     (store.root / TRACE / "events.jsonl").unlink()
     (store.root / TRACE / "events.jsonl").symlink_to("/etc/passwd")
     screen = Screen()
-    code = show_trace(screen.at(tmp_path))
+    code = asyncio.run(show_trace(screen.at(tmp_path)))
     assert (code, screen.out) == (1, "")
     assert "cannot be read" in screen.err
 
 
 def _worked(tmp_path: Path, name: str, *, force: bool = False) -> tuple[int, str, str]:
     screen = Screen()
-    code = dump_trace(screen.at(tmp_path), output=tmp_path / name, force=force)
+    code = asyncio.run(dump_trace(screen.at(tmp_path), output=tmp_path / name, force=force))
     return code, screen.out, screen.err
 
 
@@ -363,7 +363,7 @@ def test_dash_dumps_to_stdout_and_creates_no_file(
     configuration_change().into(store)
     monkeypatch.chdir(tmp_path)
     screen = Screen()
-    assert dump_trace(screen.at(tmp_path), output=Path("-")) == 0
+    assert asyncio.run(dump_trace(screen.at(tmp_path), output=Path("-"))) == 0
     assert "Step Tree Debug" in screen.out
     assert not (tmp_path / "-").exists()
 
@@ -373,7 +373,7 @@ def test_call_of_a_dead_session_is_shown_as_failed(tmp_path: Path, store: FileTr
     log.say("", ("c8", "bash", '{"command": "sleep 30"}'))
     log.into(store)
     screen = Screen()
-    show_trace(screen.at(tmp_path))
+    asyncio.run(show_trace(screen.at(tmp_path)))
     assert "[✗] action: bash(sleep 30)" in screen.out
     assert "nobody is working on it any more." in screen.out
 
@@ -385,7 +385,7 @@ def test_reason_of_a_failed_turn_is_shown(tmp_path: Path, store: FileTraceStore)
     log.into(store)
     for show in (show_trace, dump_trace):
         screen = Screen()
-        assert show(screen.at(tmp_path)) == 0
+        assert asyncio.run(show(screen.at(tmp_path))) == 0
         assert "boom X" in screen.out
     screen = Screen()
     asyncio.run(tail_trace(screen.at(tmp_path), follow=False))
@@ -399,7 +399,7 @@ def test_truncated_answer_is_shown_as_failed(tmp_path: Path, store: FileTraceSto
     log.emit(TurnEnded(trace_id=TRACE, time=log.now(), prompt_id="p1", stop_reason="max_tokens"))
     log.into(store)
     screen = Screen()
-    show_trace(screen.at(tmp_path))
+    asyncio.run(show_trace(screen.at(tmp_path)))
     assert "failed 2 messages" in screen.out
     assert "[✗] response: cut off by" in screen.out
     assert "The last response was cut off:" in screen.out
@@ -412,7 +412,7 @@ def test_line_breaks_in_a_call_id_are_escaped(tmp_path: Path, store: FileTraceSt
     log.answer("x\n[ok] forged", "glob", "a")
     log.into(store)
     screen = Screen()
-    dump_trace(screen.at(tmp_path))
+    asyncio.run(dump_trace(screen.at(tmp_path)))
     assert not [line for line in screen.out.splitlines() if line.startswith("[ok]")]
     assert "id: call_x [..." in screen.out
 
@@ -420,7 +420,7 @@ def test_line_breaks_in_a_call_id_are_escaped(tmp_path: Path, store: FileTraceSt
 def test_all_times_of_a_dump_are_in_utc(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen = Screen()
-    dump_trace(screen.at(tmp_path), form="json")
+    asyncio.run(dump_trace(screen.at(tmp_path), form="json"))
     dumped = json.loads(screen.out)
     trace = dumped["trace"]
     times = [dumped["generated"], trace["created_at"], trace["updated_at"], dumped["steps"][0]["created_at"]]
@@ -431,7 +431,7 @@ def test_empty_branch_name_is_unknown(tmp_path: Path, store: FileTraceStore) -> 
     configuration_change().into(store)
     for wanted, branch in (("latest", ""), (f"{TRACE}:", None)):
         screen = Screen()
-        assert show_trace(screen.at(tmp_path), trace=wanted, branch=branch) == 2
+        assert asyncio.run(show_trace(screen.at(tmp_path), trace=wanted, branch=branch)) == 2
         assert "has no branch or sub-agent ''" in screen.err
 
 
@@ -439,9 +439,15 @@ async def test_missing_log_is_reported(tmp_path: Path, store: FileTraceStore) ->
     configuration_change().into(store)
     (store.folder(TRACE) / "events.jsonl").unlink()
     screen = Screen()
-    assert show_trace(screen.at(tmp_path)) == 1
+    assert await show_trace(screen.at(tmp_path)) == 1
     assert await tail_trace(screen.at(tmp_path)) == 1
     assert screen.err.count(f"The log of {TRACE} is missing") == 2
+
+
+def test_a_missing_trace_is_json_for_programs(tmp_path: Path) -> None:
+    screen = Screen()
+    assert asyncio.run(show_trace(screen.at(tmp_path, json=True))) == 2
+    assert [list(found) for found in screen.objects] == [["error"]]
 
 
 async def test_tail_reports_a_completed_branch(tmp_path: Path, store: FileTraceStore) -> None:

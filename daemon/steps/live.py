@@ -3,8 +3,8 @@
 ``.trace/{trace_id}/tree.txt``, ``tree.md`` and ``tree.json``, the same in the folder of each branch and sub-agent, and
 those of the main session that worked last in ``.trace/`` itself: ``watch -n 0.5 cat .trace/tree.txt``.
 
-The event loop only queues events. A thread folds them and writes, one at a time, at most once a second, and less often
-for longer dumps, so that watching costs little.
+The event loop only notes that there are events. A thread folds what the log has of them and writes, one at a time, at
+most once a second, and less often for longer dumps, so that watching costs little.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from daemon.model.events import BranchStarted, Delta, Event, SubagentStarted
 from daemon.model.meters import Metered
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
-from daemon.store.trace_store import StoreError
+from daemon.store.trace_store import StoreError, all_events
 from tools.files.regular_files import private_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from datetime import datetime
 
     from daemon.bus import Bus
@@ -35,15 +35,6 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _SHARE = 0.05
 """Share of its time that a thread spends on dumps, at most."""
-
-
-def dumps(fold: StepFold, now: datetime) -> dict[str, str]:
-    """Return the three dumps by the names of their files."""
-    return {
-        "tree.txt": dump_tree(fold.head, fold.tree, now=now),
-        "tree.md": dump_markdown(fold.head, fold.tree, now=now),
-        "tree.json": dump_json(fold.head, fold.tree, now=now),
-    }
 
 
 class LiveDumps:
@@ -81,7 +72,7 @@ class LiveDumps:
             self.follow(child_id(item.trace_id, item.branch.id))
         elif isinstance(item, SubagentStarted):
             self.follow(child_id(item.trace_id, item.subagent.id))
-        session.events.append(item)
+        session.behind = True
         if session.writing is None or session.writing.done():
             session.writing = asyncio.create_task(self._write(session, self._every_s))
 
@@ -90,13 +81,13 @@ class LiveDumps:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), delay_s)
-            events, session.events = session.events, []
+            session.behind = False
             began = time.monotonic()
             try:
-                await asyncio.to_thread(session.write, events, self._now)
+                await asyncio.to_thread(session.write, self._now)
             except (OSError, StoreError) as error:
                 log.warning("the step tree of %s is not dumped: %s", session.session_id, error)
-            if not session.events:
+            if not session.behind:
                 return
             delay_s = max(self._every_s, (time.monotonic() - began) / _SHARE)
 
@@ -106,25 +97,23 @@ class _Dumped:
 
     def __init__(self, session_id: str, store: FileTraceStore) -> None:
         self.session_id = session_id
-        self.events: list[Event] = []
-        """Not dumped yet."""
+        self.behind = False
+        """An event has come since the last dump began."""
         self.writing: asyncio.Task[None] | None = None
         self._store = store
-        self._fold: StepFold | None = None
+        self._fold = StepFold(session_id)
 
-    def write(self, events: Sequence[Event], now: Callable[[], datetime]) -> None:
-        """Take events into account, then write the three files. Raises OSError, StoreError."""
-        if self._fold is None:
-            fold = StepFold(self.session_id)
-            for event in self._store.events(self.session_id):
-                fold.apply(event)
-            self._fold = fold
-        for event in events:
-            self._fold.apply(event)  # it ignores events of the log that it already has
+    def write(self, now: Callable[[], datetime]) -> None:
+        """Take new events of the log into account, then write the three files. Raises OSError, StoreError."""
+        fold = self._fold
+        for event in all_events(self._store.events, self.session_id, after=fold.last_event_id):
+            fold.apply(event)
         folders = [self._store.folder(self.session_id)]
         if branch_of(self.session_id) is None:
             folders.append(self._store.root)
-        for name, text in dumps(self._fold, now().astimezone()).items():
+        moment = now().astimezone()
+        for name, dump in (("tree.txt", dump_tree), ("tree.md", dump_markdown), ("tree.json", dump_json)):
+            text = dump(fold.head, fold.tree, now=moment)
             for folder in folders:
                 # A link in its place is replaced, not followed.
                 with private_file(folder / name) as file:

@@ -25,9 +25,10 @@ class Pieces(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read1(self, _: int = -1) -> bytes:
-        piece, self._rest = self._rest[: self._size], self._rest[self._size :]
-        return piece
+    def readinto(self, buffer: Any) -> int:
+        size = min(self._size, len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
 
 def frame(message: object) -> bytes:
@@ -57,7 +58,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, data: bytes, size: int = 1 << 16) -> b
         thread = threading.Thread(target=daemon)
         thread.start()
         address = Address(1, "token", "0", 1, "/w", "now", None, server.getsockname()[1])
-        assert pump(address, Pieces(data, size), io.BytesIO()) == 0  # pyright: ignore[reportArgumentType]
+        assert pump(address, Pieces(data, size), io.BytesIO()) == 0
         thread.join(10)
     first_line, _, rest = b"".join(received).partition(b"\n")
     assert first_line.endswith(b"token")

@@ -3,29 +3,59 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from typing import TYPE_CHECKING
 
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NO_LIMIT = "none"
 """In place of an amount: there is to be no such limit."""
 
 
-def seconds(text: str) -> float:
-    """Return 0 or more."""
-    return _number(text, text, noted("{text!r} is not a number of seconds"))
+def _number(words: str, *, sign: str = "", unit: str = "") -> Callable[[str], float]:
+    """Return a type of numbers from 0 on, which may begin with ``sign``; those of a ``unit`` are above 0."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text.strip().lstrip(sign))
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < 10**9 or (unit and not value):
+            raise ArgumentTypeError(t(words, text=text, unit=unit and t(unit)))
+        return value
+
+    return parse
 
 
-def amount(text: str) -> float:
-    """Return 0 or more, with a dollar sign or without."""
-    return _number(text, text.lstrip("$"), noted("{text!r} is not an amount, e.g. 2.50; 0: no limit"))
+def _whole(words: str, *, least: int = 0, below: int = 10**15) -> Callable[[str], int]:
+    """Return a type of whole numbers in this range."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) <= 15 and least <= int(text) < below):
+            raise ArgumentTypeError(t(words, text=text, least=least))
+        return int(text)
+
+    return parse
+
+
+_OF_UNIT, _FROM = (
+    noted("{text!r} is not a number of {unit}"),
+    noted("{text!r} is not a whole number from {least} on"),
+)
+_USD = noted("{text!r} is not an amount of US dollars, e.g. 2.50, or none")
+seconds = _number(noted("{text!r} is not a number of seconds"))
+amount = _number(noted("{text!r} is not an amount, e.g. 2.50; 0: no limit"), sign="$")
+days, megabytes = _number(_OF_UNIT, unit=noted("days")), _number(_OF_UNIT, unit=noted("megabytes"))
+count, number = _whole(_FROM, least=1), _whole(_FROM)
+limit = _whole(noted("{text!r} is not a count, e.g. 50; 0: no limit"), below=10**9)
+port = _whole(noted("{text!r} is not a port: 0 to 65535, 0 for any free one"), below=65_536)
 
 
 def usd(text: str) -> float | str:
     """Return an amount of money, or NO_LIMIT."""
-    if text.strip().lower() == NO_LIMIT:
-        return NO_LIMIT
-    words = noted("{text!r} is not an amount of US dollars, e.g. 2.50, or none")
-    return _number(text, text.strip().lstrip("$"), words)
+    return NO_LIMIT if text.strip().lower() == NO_LIMIT else _number(_USD, sign="$")(text)
 
 
 def tokens(text: str) -> int | str:
@@ -34,31 +64,14 @@ def tokens(text: str) -> int | str:
     if short == NO_LIMIT:
         return NO_LIMIT
     factor = {"k": 1_000, "m": 1_000_000}.get(short[-1:], 1)
-    words = noted("{text!r} is not a number of tokens, e.g. 500000 or 500k, or none")
-    value = factor * _number(text, short if factor == 1 else short[:-1], words, below=10**15 / factor)
-    if value != int(value):
+    try:
+        value = factor * float(short if factor == 1 else short[:-1])
+    except ValueError:
+        value = -1.0
+    if not (0 <= value < 10**15 and value == int(value)):
+        words = noted("{text!r} is not a number of tokens, e.g. 500000 or 500k, or none")
         raise ArgumentTypeError(t(words, text=text))
     return int(value)
-
-
-def days(text: str) -> float:
-    """Return more than 0."""
-    return _positive(text, noted("days"))
-
-
-def megabytes(text: str) -> float:
-    """Return more than 0."""
-    return _positive(text, noted("megabytes"))
-
-
-def limit(text: str) -> int:
-    """Return a count, 0 for no limit."""
-    return _whole(text, noted("{text!r} is not a count, e.g. 50; 0: no limit"), below=10**9)
-
-
-def port(text: str) -> int:
-    """Return a port, 0 for any free one."""
-    return _whole(text, noted("{text!r} is not a port: 0 to 65535, 0 for any free one"), below=65_536)
 
 
 def address(text: str) -> tuple[str, int]:
@@ -74,42 +87,9 @@ def store(text: str) -> str:
     return "files" if text == "files:" else text
 
 
-def count(text: str) -> int:
-    """Return 1 or more."""
-    return _whole(text, noted("{text!r} is not a whole number from {least} on"), least=1)
-
-
-def number(text: str) -> int:
-    """Return 0 or more."""
-    return _whole(text, noted("{text!r} is not a whole number from {least} on"))
-
-
 def model_name(text: str) -> str:
     """Parse a model name of the form ``provider/model``."""
     provider, slash, model = text.partition("/")
     if not (provider and slash and model):
         raise ArgumentTypeError(t("{text!r} is not of the form provider/model", text=text))
     return text
-
-
-def _number(text: str, digits: str, words: str, *, below: float = 10**9, **values: str) -> float:
-    try:
-        value = float(digits)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < below:
-        raise ArgumentTypeError(t(words, text=text, **values))
-    return value
-
-
-def _positive(text: str, unit: str) -> float:
-    words = noted("{text!r} is not a number of {unit}")
-    if value := _number(text, text, words, unit=t(unit)):
-        return value
-    raise ArgumentTypeError(t(words, text=text, unit=t(unit)))
-
-
-def _whole(text: str, words: str, *, least: int = 0, below: int = 10**15) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 15 and least <= int(text) < below):
-        raise ArgumentTypeError(t(words, text=text, least=least))
-    return int(text)

@@ -29,8 +29,8 @@ _UNSEEN = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
 Value = str | list["Value"] | dict[str, "Value"]
 
 
-class FrontMatterError(Exception):
-    """Raised for unreadable front matter; the message gives the line and what to do."""
+class OwnFileError(Exception):
+    """The file cannot be used; the message says why, where, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Document:
 
 
 def read_document(text: str) -> Document:
-    """Take a file apart. One without a head is all body. Raises FrontMatterError."""
+    """Take a file apart. One without a head is all body. Raises OwnFileError."""
     lines = text.splitlines()
     start = next((at for at, line in enumerate(lines) if not _UNSEEN.fullmatch(line)), None)
     if start is None:
@@ -62,7 +62,7 @@ def read_document(text: str) -> Document:
         return Document({}, "\n".join(lines[start:]).strip(), start + 1)
     end = next((at for at in range(start + 1, len(lines)) if _FENCE.fullmatch(lines[at])), None)
     if end is None:
-        raise FrontMatterError(
+        raise OwnFileError(
             t(
                 "line {start}: the front matter that starts here has no end; put --- on a line after it",
                 start=start + 1,
@@ -70,7 +70,7 @@ def read_document(text: str) -> Document:
         )
     head = lines[start + 1 : end]
     if sum(map(len, head)) > MAX_HEAD:
-        raise FrontMatterError(
+        raise OwnFileError(
             t(
                 "line {start}: the front matter is longer than {max_head:,} characters; shorten it",
                 start=start + 1,
@@ -112,7 +112,7 @@ def _yaml(text: str) -> dict[str, FrontMatterValue]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 2
-        raise FrontMatterError(
+        raise OwnFileError(
             t(
                 "line {line}: {problem}; {text}",
                 line=line,
@@ -121,11 +121,11 @@ def _yaml(text: str) -> dict[str, FrontMatterValue]:
             )
         ) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise FrontMatterError(
+        raise OwnFileError(
             t("the front matter is not valid YAML: {splitlines}", splitlines=str(error).splitlines()[0])
         ) from error
     except RecursionError:
-        raise FrontMatterError(t("the front matter is nested too deeply")) from None
+        raise OwnFileError(t("the front matter is nested too deeply")) from None
 
 
 def _hint(text: str, line: int) -> str:
@@ -151,9 +151,7 @@ class _Reader:
         from yaml import MappingNode
 
         if not isinstance(root, MappingNode):
-            raise FrontMatterError(
-                t("line 2: the front matter must be lines like `description: what it does`")
-            )
+            raise OwnFileError(t("line 2: the front matter must be lines like `description: what it does`"))
         return {key: FrontMatterValue(value, line) for key, value, line in self._pairs(root, 1)}
 
     def _pairs(self, node: Node, depth: int) -> list[tuple[str, Value, int]]:
@@ -163,14 +161,14 @@ class _Reader:
         for key, value in node.value:
             line = key.start_mark.line + 2
             if not isinstance(key, ScalarNode):
-                raise FrontMatterError(t("line {line}: a key must be a string", line=line))
+                raise OwnFileError(t("line {line}: a key must be a string", line=line))
             name = str(key.value)
             if name == "<<":
-                raise FrontMatterError(
+                raise OwnFileError(
                     t("line {line}: merge keys (<<) are not supported; write the values out", line=line)
                 )
             if name in found:
-                raise FrontMatterError(
+                raise OwnFileError(
                     t("line {line}: {name!r} appears twice; keep one of them", line=line, name=name)
                 )
             found[name] = (name, self._value(value, depth + 1), line)
@@ -181,7 +179,7 @@ class _Reader:
 
         line = node.start_mark.line + 2
         if id(node) in self._seen:
-            raise FrontMatterError(
+            raise OwnFileError(
                 t(
                     "line {line}: anchors and aliases (&name, *name) are not supported; write the value "
                     "out, or quote the *",
@@ -190,11 +188,11 @@ class _Reader:
             )
         self._seen.add(id(node))
         if depth > _DEPTH:
-            raise FrontMatterError(t("line {line}: this is nested too deeply", line=line))
+            raise OwnFileError(t("line {line}: this is nested too deeply", line=line))
         if isinstance(node, ScalarNode):
             return str(node.value)
         if isinstance(node, SequenceNode):
             return [self._value(item, depth + 1) for item in node.value]
         if isinstance(node, MappingNode):
             return {key: value for key, value, _ in self._pairs(node, depth)}
-        raise FrontMatterError(t("line {line}: this cannot be read", line=line))
+        raise OwnFileError(t("line {line}: this cannot be read", line=line))

@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from daemon.agents.front_matter import Document, FrontMatterError, read_document
+from daemon.agents.front_matter import OwnFileError as OwnFileError
 from daemon.permission.matching import fold
 from daemon.permission.protected import OWN_STATE, protected
 from tools.files.regular_files import read_regular
@@ -39,10 +39,6 @@ _IN_WORKSPACE: dict[Kind, tuple[str, ...]] = {
 T = TypeVar("T")
 Stamp = tuple[object, ...]
 """Another one means that a file, or what a link leads to, is another one."""
-
-
-class OwnFileError(Exception):
-    """The file cannot be used; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +104,6 @@ def _secrets(real: Path, place: Place) -> str:
         real.is_relative_to(place.folder.resolve()) or f"/.goalwright/{place.folder.name}/" in real.as_posix()
     )
     return ", ".join(t(kind.what) for kind in kinds if not (ours and kind.what == OWN_STATE))
-
-
-def document_of(text: str) -> Document:
-    """Return the front matter and the body. Raises OwnFileError."""
-    try:
-        return read_document(text)
-    except FrontMatterError as error:
-        raise OwnFileError(str(error)) from error
 
 
 def stamp_of(path: Path) -> Stamp | None:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from daemon.agents import front_matter_keys as words
-from daemon.agents.own_files import OwnFileError, document_of
+from daemon.agents.front_matter import OwnFileError, read_document
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
 from daemon.permission.rules_file import rules_from_config
@@ -35,7 +35,7 @@ def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str
 
     An unknown key only adds to its ``problems``; an unreadable key that may be a limit makes the whole file invalid.
     """
-    document = document_of(text)
+    document = read_document(text)
     if not document.body and name != COMPACTION:
         raise OwnFileError(t("it has no text: write the agent's prompt below the front matter"))
     unread = words.head_without_fence(document.body.splitlines())

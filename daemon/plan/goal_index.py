@@ -103,6 +103,13 @@ class GoalIndex:
         children = (self.goals[i] for i in self._children.get(goal_id, ()))
         return next((goal for goal in children if goal.status not in ENDED), None)
 
+    def next_step(self, goal_id: str | None) -> Goal | None:
+        """Return the first open goal below one (None: of all) without open goals below it."""
+        found = self.next_open(goal_id)
+        while found is not None and (inner := self.next_open(found.id)) is not None:
+            found = inner
+        return found
+
     def ancestors(self, goal_id: str) -> Iterator[Goal]:
         """Parent, grandparent, … of a goal; none of an unknown one."""
         goal = self.goals.get(goal_id)

@@ -41,7 +41,7 @@ from daemon.planner.planning_notes import (
 )
 from daemon.planner.replanning import revised
 from tools.localization import t, written_for_models
-from tools.text.truncate import short
+from tools.text.truncate import one_line, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -344,6 +344,8 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
 
 FAILURES = 3
 """Failures of a row, after which a new plan is asked for."""
+_BRIEF = 300
+"""Characters of what failed."""
 _CHANGES = frozenset({"edit", "write", "patch"})
 _NOT_TRIED = frozenset({"denied", "not_run", "canceled"})
 """Results that do not reflect on the work."""
@@ -397,7 +399,7 @@ class Failures:
             return t(
                 "{count} file changes in a row failed, the last one with: {result}",
                 count=count,
-                result=_brief(result),
+                result=one_line(result.content, _BRIEF),
             )
         if call.name == "bash":
             return t(
@@ -409,7 +411,7 @@ class Failures:
             "{name} failed {count} times in a row, the last time with: {result}",
             name=call.name,
             count=count,
-            result=_brief(result),
+            result=one_line(result.content, _BRIEF),
         )
 
 
@@ -419,15 +421,9 @@ def _failed(result: ToolResultPart) -> bool:
     return result.is_error or (isinstance(code, int) and code != 0)
 
 
-def _brief(result: ToolResultPart) -> str:
-    line = " ".join(result.content.split())
-    return short(line, 300)
-
-
 def _command(call: ToolCallPart) -> str:
     try:
         command = call.arguments().get("command")
     except ValueError:
         command = call.input
-    line = " ".join(str(command).split())
-    return short(line, 300)
+    return one_line(str(command), _BRIEF)

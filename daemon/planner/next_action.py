@@ -314,21 +314,13 @@ def _ran(course: TurnProgress, tree: PlanTree, ran: Ran) -> tuple[TurnProgress, 
     if ran.stop == "error":
         return _failed(course, tree, goal, t("stopped with an error: {detail}", detail=ran.detail), ran)
     if not course.nudged:
-        if (inner := next_step_below(tree, goal)) is not None:
+        if (inner := tree.next_step(goal.id)) is not None:
             # The model has broken the goal down, so its parts are the next steps.
             return replace(course, step=inner.id), Work("step", inner.id)
         return replace(course, nudged=True), Work("nudge", goal.id)
     if ran.asks:
         return course, end  # the user decides
     return _failed(course, tree, goal, t("was not reached: the work on it ended too early"), ran)
-
-
-def next_step_below(tree: PlanTree, goal: Goal) -> Goal | None:
-    """Return the first open goal below one, see ``next_step``; None when nothing is open there."""
-    found = tree.next_open(goal.id)
-    while found is not None and (inner := tree.next_open(found.id)) is not None:
-        found = inner
-    return found
 
 
 def _replaced(tree: PlanTree, goal: Goal) -> bool:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.agents.front_matter import read_document
 from daemon.agents.own_files import (
     MOST_FILES,
     OwnFileError,
     ParsedFiles,
     Place,
-    document_of,
     places,
     read_own,
     workspace_folders,
@@ -113,7 +113,7 @@ class Skills:
 
 def load(skill: Skill) -> LoadedSkill:
     """Return a skill with its body and the names of its files. Raises OwnFileError, FileNotFoundError."""
-    body = document_of(read_own(skill.file, skill.place)).body
+    body = read_document(read_own(skill.file, skill.place)).body
     if len(body) > MAX_BODY:
         body = f"{head(body, MAX_BODY)}\n[… cut: read the rest of {SKILL_FILE} with the read tool]"
     files = sorted(_files_below(skill.folder))

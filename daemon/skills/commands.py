@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.agents.front_matter import read_document
 from daemon.agents.own_files import (
     MOST_FILES,
     OwnFileError,
     ParsedFiles,
     Place,
-    document_of,
     places,
     workspace_folders,
 )
-from daemon.skills.skill_file import SKILL_FILE
+from daemon.skills.skill_file import NAME, SKILL_FILE
 from tools.localization import t
 from tools.text.truncate import one_line
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from daemon.agents.front_matter import FrontMatterValue
     from daemon.model.permissions import Trust
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 _DEPTH = 3
 """Folders above a file, in the folder for commands."""
 _LONGEST = 200
@@ -72,7 +71,7 @@ def parse_command(path: Path, text: str, place: Place) -> Command:
     Other programs' keys (``allowed-tools``) are ignored: a command grants nothing.
     """
     # YAML cannot read the hints that people write: [issue] [priority].
-    document = document_of(_HINT.sub(_quoted, text))
+    document = read_document(_HINT.sub(_quoted, text))
     if not document.body:
         raise OwnFileError(t("it has no text: write the prompt below the front matter"))
     model, problem = _text(document.head, "model"), ""
@@ -150,10 +149,10 @@ def _files_in(folder: Path) -> Iterator[tuple[str, Path]]:
     files = 0
     for path, folders, names in os.walk(folder):
         parts = Path(path).relative_to(folder).parts
-        folders[:] = sorted(name for name in folders if _NAME.fullmatch(name)) if len(parts) < _DEPTH else []
+        folders[:] = sorted(name for name in folders if NAME.fullmatch(name)) if len(parts) < _DEPTH else []
         for name in sorted(names):
             stem = Path(name).stem
-            if not name.endswith(".md") or _NAME.fullmatch(stem) is None:
+            if not name.endswith(".md") or NAME.fullmatch(stem) is None:
                 continue
             files += 1
             if files > MOST_FILES:

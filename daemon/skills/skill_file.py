@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.agents.own_files import OwnFileError, Place, Source, document_of
+from daemon.agents.front_matter import read_document
+from daemon.agents.own_files import OwnFileError, Place, Source
 from daemon.context.tokens import estimate_tokens
 from daemon.model.tags import one_each, within
 from tools.localization import t
@@ -67,7 +68,7 @@ def parse_skill(path: Path, text: str, place: Place) -> Skill:
 
     ``allowed-tools`` grants nothing here: what a skill does goes through the permission rules.
     """
-    name, front = path.parent.name, document_of(text).head
+    name, front = path.parent.name, read_document(text).head
     if NAME.fullmatch(name) is None:
         raise OwnFileError(
             t(

@@ -18,7 +18,7 @@ from daemon.loop.undo import PERSON
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import AskerByRules, CallPermission
 from daemon.plan.text import progress_text
-from daemon.plan.tree import PlanError, PlanTree
+from daemon.plan.tree import PlanError
 from daemon.subagents import iteration
 from tools.localization import noted, t
 from tools.ports import ToolResult
@@ -68,7 +68,7 @@ class SessionHandOver:
                 "built."
             )
         tree = session.state.plan
-        if _first_open(tree) is None:
+        if tree.next_step(None) is None:
             raise ToolError(
                 f"{_NO_GOALS} Write the plan with the {session.config.settings.plan.plan_front} tool first, "
                 "then hand it over."
@@ -89,7 +89,7 @@ class SessionHandOver:
             )
         )
         # Use the current plan, because the user may have changed it before the answer.
-        goal = _first_open(tree)
+        goal = tree.next_step(None)
         if goal is None:
             raise ToolError(f"{_NO_GOALS} The user removed its goals in the meantime: ask what is wanted.")
         changed = approval.asked and (tree.revision, tree.mission) != shown
@@ -128,7 +128,7 @@ async def hand_over_plan(session: Session, by: str) -> str:
                 name=session.agent.name,
             )
         )
-    goal = _first_open(session.state.plan)
+    goal = session.state.plan.next_step(None)
     # Without goals the plan is what the agent wrote.
     written = not session.state.plan.goals and any(m.role == "assistant" for m in session.state.messages)
     if goal is None and not written:
@@ -154,14 +154,6 @@ async def _go_on_as(
         session.record.goals(session.state.plan.plan_focus(goal), by)
     await session.request_builder.prepare()
     session.request_builder.publish()
-
-
-def _first_open(tree: PlanTree) -> Goal | None:
-    """Return the first thing to do, in the order of work."""
-    goal = tree.next_open(None)
-    while goal is not None and (below := tree.next_open(goal.id)) is not None:
-        goal = below
-    return goal
 
 
 def _approval_rules(session: Session) -> RuleSet:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from daemon.agents.front_matter import FrontMatterError, read_document
+from daemon.agents.front_matter import read_document
 from daemon.agents.front_matter_keys import permission_of, tool_of
 from daemon.agents.loader import HELPERS, Agents, UnknownAgentError, load_agent
 from daemon.agents.own_files import MAX_FILE, OwnFileError
@@ -136,7 +136,7 @@ def test_invalid_agent_file_error_has_line_and_advice(text: str, message: str) -
     ],
 )
 def test_hostile_front_matter_is_refused_at_once(head: str) -> None:
-    with pytest.raises(FrontMatterError):
+    with pytest.raises(OwnFileError):
         read_document(f"---\n{head}\n---\nHi.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +35,6 @@ _TRIALS_S = 120.0
 _TRIALS_AT_ONCE = 2
 Files = dict[str, list[Path]]
 """The files of a workspace that some server covers, by name of the spec."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerCheck:
-    """The findings about one spec, and the data to start its server."""
-
-    report: ServerReport
-    found: FoundServer | None = None
-    spec: ServerSpec | None = None
 
 
 async def find_files(workspace: Path, specs: Sequence[ServerSpec]) -> tuple[Files, bool]:
@@ -81,7 +72,8 @@ async def examine(
     files, cut = await find_files(workspace, list(every.values()))
     limit = asyncio.Semaphore(_AT_ONCE)
     found: dict[str, DiscoveryResult] = {}
-    jobs: dict[str, Coroutine[Any, Any, ServerCheck]] = {}
+    reports: dict[str, ServerReport] = {}
+    examined: dict[str, Coroutine[Any, Any, ServerReport]] = {}
     for name, spec in every.items():
         if name not in files:
             continue
@@ -92,31 +84,29 @@ async def examine(
                 if diagnostics
                 else t("disabled: the setting diagnostics is off")
             )
-            jobs[name] = _known(ServerReport(name, "disabled", text=text))
+            reports[name] = ServerReport(name, "disabled", text=text)
             continue
         seen = found[name] = look_up(spec, project, search_path=environment.get("PATH", ""), own_bin=own_bin)
         others = (found[other].found for other in spec.yields_to if other in found)
         if instead := next(filter(None, others), None):
             if seen.found is not None:  # else it is not needed
                 text = t("not needed with {found}", found=instead.name)
-                jobs[name] = _known(ServerReport(name, "unneeded", seen.found.argv[0], text=text))
+                reports[name] = ServerReport(name, "unneeded", seen.found.argv[0], text=text)
             continue
         env = safe_environment(environment, project)
-        jobs[name] = _examine(spec, project, seen, env, limit)
-    checks = dict(zip(jobs, await asyncio.gather(*jobs.values()), strict=True))
-    reports = {name: check.report for name, check in checks.items()}
+        examined[name] = _examine(spec, project, seen, env, limit)
+    reports |= zip(examined, await asyncio.gather(*examined.values()), strict=True)
     if start:
         env = safe_environment(environment, Project(workspace, trusted=choice.trusted))
-        trials = await _trials([check for check in checks.values() if check.report.state == "found"], env)
+        working = [name for name in examined if reports[name].state == "found"]
+        trials = await _trials([(every[name], one) for name in working if (one := found[name].found)], env)
         reports |= {name: replace(reports[name], trial=trial) for name, trial in trials.items()}
     return _by_language(every, reports, files), cut
 
 
-async def _known(report: ServerReport) -> ServerCheck:
-    return ServerCheck(report)
-
-
-async def _trials(checks: Sequence[ServerCheck], environment: Mapping[str, str]) -> dict[str, Trial]:
+async def _trials(
+    servers: Sequence[tuple[ServerSpec, FoundServer]], environment: Mapping[str, str]
+) -> dict[str, Trial]:
     from lsp_bridge.cli.doctor.trial import try_out
 
     limit = asyncio.Semaphore(_TRIALS_AT_ONCE)
@@ -125,11 +115,7 @@ async def _trials(checks: Sequence[ServerCheck], environment: Mapping[str, str])
         async with limit:
             return await try_out(spec, found, environment)
 
-    tasks = {
-        check.spec.name: asyncio.create_task(one(check.spec, check.found))
-        for check in checks
-        if check.spec and check.found
-    }
+    tasks = {spec.name: asyncio.create_task(one(spec, found)) for spec, found in servers}
     if not tasks:
         return {}
     _, late = await asyncio.wait(tasks.values(), timeout=_TRIALS_S)
@@ -146,7 +132,7 @@ async def _examine(
     seen: DiscoveryResult,
     environment: Mapping[str, str],
     limit: asyncio.Semaphore,
-) -> ServerCheck:
+) -> ServerReport:
     ignored = () if project.trusted else tuple(map(str, ignored_programs(spec, project)))
     if seen.found is None:
         install, state = spec.install, "missing"
@@ -155,7 +141,7 @@ async def _examine(
         if reasons := "; ".join(unusable.reason for unusable in seen.unusable):
             install = () if any(unusable.untrusted for unusable in seen.unusable) else install
             state, text = "unusable", reasons
-        return ServerCheck(ServerReport(spec.name, state, text=text, install=install, ignored=ignored))
+        return ServerReport(spec.name, state, text=text, install=install, ignored=ignored)
     program = Path(seen.found.argv[0])
     command = next((command for command in spec.commands if command.name == seen.found.name), None)
     async with limit:
@@ -163,8 +149,7 @@ async def _examine(
     state = "broken" if problem else "found"
     install = spec.install if problem else ()
     ignored = tuple(path for path in ignored if path != str(program))
-    report = ServerReport(spec.name, state, str(program), version, problem, install, ignored)
-    return ServerCheck(report, seen.found, spec)
+    return ServerReport(spec.name, state, str(program), version, problem, install, ignored)
 
 
 def _main_root(workspace: Path, spec: ServerSpec, paths: Sequence[Path]) -> Path:
@@ -178,8 +163,9 @@ def _by_language(
     specs: Mapping[str, ServerSpec], servers: Mapping[str, ServerReport], files: Files
 ) -> tuple[LanguageReport, ...]:
     groups: dict[str, list[str]] = {}
-    for name in servers:
-        groups.setdefault(specs[name].title or name, []).append(name)
+    for name, spec in specs.items():
+        if name in servers:
+            groups.setdefault(spec.title or name, []).append(name)
     reports = [
         LanguageReport(
             title,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import html
-import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from daemon.runtime import RuntimeFolderError, RuntimePaths
-from lsp_bridge.cli.launch import LaunchError
 from lsp_bridge.cli.trace.stored_traces import chosen, store_of, trace_command
 from tools.files.regular_files import write_private
 from tools.json_access import string
@@ -22,16 +20,13 @@ if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
 
 _REQUEST_S = 30.0
-_STARTING_S = 20.0
-"""For a daemon that has the lock and does not answer yet."""
-_PAUSE_S = 0.1
 
 
 @trace_command
 async def trace_page(cli: Invocation, *, trace: str | None, browse: bool) -> None:
     """Print the page's address, with the token; ``browse``: open it in the browser, too."""
     place = "" if trace is None else f"#/{quote(chosen(store_of(cli.workspace), trace))}"
-    found = await _opened(cli, None, start=True)
+    found = await _opened(cli, None)
     page = string(found.get("page")) + place
     if not cli.wrote_json({"url": found.get("url"), "token": found.get("token"), "page": page}):
         cli.console.line(page)
@@ -41,24 +36,14 @@ async def trace_page(cli: Invocation, *, trace: str | None, browse: bool) -> Non
 
 @trace_command
 async def open_running(cli: Invocation, port: int) -> None:
-    """Have the daemon that runs open its API, and print the line of ``goalwright serve --http``."""
-    found = await _opened(cli, port, start=False)
+    """Have the daemon that runs, or is just starting, open its API; print the line of ``goalwright serve --http``."""
+    found = await _opened(cli, port)
     cli.write_json({"url": found.get("url"), "token": found.get("token")})
 
 
-async def _opened(cli: Invocation, port: int | None, *, start: bool) -> dict[str, Any]:
+async def _opened(cli: Invocation, port: int | None) -> dict[str, Any]:
     """Return the answer of ``goalwright/api/open``. Raises LaunchError, and as ``Client.request``."""
-    connect = cli.launcher.connect if start else cli.launcher.connect_running
-    deadline = time.monotonic() + _STARTING_S
-    while True:
-        try:
-            client, _ = await connect(cli.workspace, cli.greeting())
-            break
-        except LaunchError as error:
-            # The other process has the lock, so it is just starting.
-            if start or error.code not in ("notRunning", "unresponsive") or time.monotonic() >= deadline:
-                raise
-            await asyncio.sleep(_PAUSE_S)
+    client, _ = await cli.launcher.connect(cli.workspace, cli.greeting())
     try:
         return await client.request("goalwright/api/open", {"port": port}, _REQUEST_S)
     finally:

@@ -180,7 +180,7 @@ def _prepare_all() -> None:
     from pydantic import BaseModel
 
     from daemon.hooks.entry_points import discover
-    from lsp_bridge.server.connection import converter
+    from lsp_bridge.server.editor_server import converter
     from tools.registry import builtin_tools
 
     for tool in builtin_tools().values():

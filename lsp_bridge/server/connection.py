@@ -7,7 +7,6 @@ with the models of the protocol; every error of the client becomes a JSON-RPC er
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import os
@@ -15,12 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from lsprotocol import converters, types
+from lsprotocol import types
 from pydantic import ValidationError
 from pygls.exceptions import JsonRpcException
-from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol
-from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
 
 from daemon.gc_tuning import COLLECTOR
 from daemon.model.events import Delta, Event, PermissionAsked, TraceCompleted, TurnEnded
@@ -35,7 +31,7 @@ from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.server.editor.editor_models import EditorWithModels
 from lsp_bridge.server.editor.features import EditorFeatures
 from lsp_bridge.server.editor.hunk_decisions import Decisions
-from lsp_bridge.server.editor.sanitize import code_action_params
+from lsp_bridge.server.editor_server import EditorServer
 from lsp_bridge.server.requests.activity import Activity
 from lsp_bridge.server.requests.request_context import ClientState, ModelChooser, RequestContext
 from lsp_bridge.server.requests.router import REQUESTS, Requests
@@ -46,8 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    import cattrs
-
     from daemon.api.lazy_server import LazyApiServer
     from daemon.core import Daemon
     from daemon.loop.session import Session
@@ -55,27 +49,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TICK_S = 0.008
-"""Seconds that a notification waits for others: half a frame of a screen."""
 _SLOW_CLIENT = 512 * 1024
 """Bytes waiting for a client above which deltas are dropped for it."""
 _WAITED_FOR = (PermissionAsked, TurnEnded, TraceCompleted)
 """Events that a client acts on: they are not held back."""
 _DEAD_CLIENT = 64 * 1024 * 1024
 """Unsent bytes above which a client is disconnected; it can reconnect and request the events that it missed."""
-_OURS = (
-    types.TEXT_DOCUMENT_DID_OPEN,
-    types.TEXT_DOCUMENT_DID_CHANGE,
-    types.TEXT_DOCUMENT_DID_CLOSE,
-    types.NOTEBOOK_DOCUMENT_DID_OPEN,
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
-    types.WORKSPACE_EXECUTE_COMMAND,
-    types.EXIT,
-)
-"""Methods that pygls would handle itself. It keeps documents in a slow store (see ``documents.sync``), hides the token
-of a command's progress and cancels none, and ends the process on ``exit``, because it has one client
-(https://github.com/openlawlibrary/pygls/issues/118)."""
 
 
 @dataclass(slots=True)
@@ -103,57 +82,6 @@ class Bridge:
         return False not in said and (listed or True in said)
 
 
-class Frames:
-    """Collects messages and hands them to the connection together, in their order.
-
-    Each piece wakes the client up, which then competes with us for the processor, several times in each step.
-    """
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-        self._held: list[bytes] = []
-        self._size = 0
-        self._due: asyncio.Handle | None = None
-        self._soon = False
-
-    @property
-    def waiting(self) -> int:
-        """Bytes that the client has not taken yet."""
-        return self._size + self._writer.transport.get_write_buffer_size()
-
-    def write(self, data: bytes) -> None:
-        """Send whole messages in this round of the event loop, after those that wait."""
-        self._hold(data)
-        if not self._soon:
-            if self._due is not None:
-                self._due.cancel()
-            self._due = asyncio.get_running_loop().call_soon(self.flush)
-            self._soon = True
-
-    def write_soon(self, data: bytes) -> None:
-        """Send whole messages that nobody waits for."""
-        self._hold(data)
-        if self._due is None:
-            self._due = asyncio.get_running_loop().call_later(_TICK_S, self.flush)
-
-    def flush(self) -> None:
-        """Send what there is now."""
-        if self._due is not None:
-            self._due.cancel()
-        held, self._held, self._size, self._due, self._soon = self._held, [], 0, None, False
-        if held and not self._writer.is_closing():
-            self._writer.write(b"".join(held))
-
-    def close(self) -> None:
-        """Send what there is, and end the connection."""
-        self.flush()
-        self._writer.close()
-
-    def _hold(self, data: bytes) -> None:
-        self._held.append(data)
-        self._size += len(data)
-
-
 class ClientServer:
     """Serves one connection. Not thread-safe: everything happens on the daemon's event loop."""
 
@@ -168,14 +96,12 @@ class ClientServer:
         self._core = core
         self._bridge = bridge
         self._writer = writer
-        self._frames = Frames(writer)
         self._client = ClientState()
         self._peer: EditorPeer | None = None
         self._held: list[tuple[Event | Delta | Metered, ViewUpdate | None]] = []
         """Updates that wait until the answer to a request that subscribed is on its way."""
         self._holds = 0
         """How many such answers there are."""
-        self.closed = False
         self._initialized = False
         self._shut_down = False
         self._activity: Activity | None = None
@@ -191,28 +117,22 @@ class ClientServer:
                 clients=lambda: bridge.clients,
             )
         )
-        self._server = LanguageServer(
-            "goalwright",
-            bridge.version,
-            protocol_cls=_Protocol,
-            converter_factory=converter,
-            notebook_document_sync=NOTEBOOKS,
-            max_workers=1,
-        )
-        self._server.protocol.set_writer(self._frames)
+        self._server = EditorServer(bridge.version, writer, NOTEBOOKS)
+        self._frames = self._server.frames
         self._editor = EditorFeatures(
             self._server, self._requests, bridge.decisions, lambda: self._documents.documents
         )
         self._documents = DocumentSync(
-            self._server,
-            bridge.editors,
-            core,
-            options=lambda: self._client.options,
-            gone=lambda: self.closed or writer.is_closing(),
+            self._server, bridge.editors, core, options=lambda: self._client.options
         )
         self._register()
         self._born = COLLECTOR.born()
         core.presence.client_attached()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._server.gone.is_set()
 
     def handle(self, message: object) -> None:
         """Take one decoded message in."""
@@ -236,9 +156,6 @@ class ClientServer:
             self._shut_down = method == "shutdown"
             if self._shut_down:
                 self._editor.leave()
-        if method == types.TEXT_DOCUMENT_CODE_ACTION:
-            # Check before each problem is converted into an object.
-            fields = fields | {"params": code_action_params(fields.get("params"))}
         try:
             structured: Any = self._server.protocol.structure_message(fields)
         except Exception as error:
@@ -257,18 +174,17 @@ class ClientServer:
         """Answer with an error outside of any handler."""
         known = message_id if _is_id(message_id) else None
         message = {"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": text}}
-        # null is the wire's "no id", which pygls' types leave out; it has no public way to refuse such a message
-        # either.
-        self._server.protocol._send_data(message)  # pyright: ignore[reportPrivateUsage]
+        # pygls has no public way to refuse a message, and its types leave out null, the wire's "no id".
+        self._write(json.dumps(message).encode())
 
     def hang_up(self) -> None:
         """End the connection; the daemon keeps running."""
-        self.closed = True
+        self._server.gone.set()
         self._frames.close()
 
     def gone(self) -> None:
         """Forget the ended connection; running work continues."""
-        self.closed = True
+        self._server.gone.set()
         self._frames.flush()
         self._core.bus.unsubscribe(self._published)
         if self._activity is not None:
@@ -308,7 +224,7 @@ class ClientServer:
             self._send(item, view)
 
     def _send(self, item: Event | Delta | Metered, view: ViewUpdate | None) -> None:
-        if self.closed or self._writer.is_closing():
+        if self._server.is_gone:
             return
         waiting = self._frames.waiting
         if not isinstance(item, Delta | Metered):
@@ -324,7 +240,7 @@ class ClientServer:
                 self._notify(p.SessionDelta(session_id=item.trace_id, delta=item))
 
     def _notify(self, told: p.Notification) -> None:
-        if not (self.closed or self._writer.is_closing()):
+        if not self._server.is_gone:
             # Not by way of pygls, which looks at each value to find out how to encode it.
             message = {"jsonrpc": "2.0", "method": told.method, "params": told.wire()}
             body = json.dumps(message, separators=(",", ":")).encode()
@@ -333,7 +249,7 @@ class ClientServer:
 
     def _write(self, body: bytes, *, soon: bool = False) -> None:
         """Send an encoded message, unless the client has gone."""
-        if not (self.closed or self._writer.is_closing()):
+        if not self._server.is_gone:
             frame = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
             (self._frames.write_soon if soon else self._frames.write)(frame)
 
@@ -385,10 +301,10 @@ class ClientServer:
         self._initialized = True
         self._editor.initialized()
         if options.diagnostics and self._peer is None:
-            self._peer = EditorPeer(options.client, self._server.protocol.send_request_async, self._uri_of)
+            self._peer = EditorPeer(options.client, self._server.ask, self._uri_of)
             self._bridge.peers.add(self._peer)
         if options.language_models and not self._client.editor:
-            editor = EditorWithModels(self._server.protocol.send_request_async, self._write)
+            editor = EditorWithModels(self._server.ask, self._write)
             self._client.editor = editor.id
             EDITORS.came(editor)
         if "language" in options.settings:
@@ -449,63 +365,3 @@ def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
     return JsonRpcException(
         message=t("Invalid params: {why}.", why=wrong_values(error)), code=ErrorCode.INVALID_PARAMS
     )
-
-
-class _Protocol(LanguageServerProtocol):
-    """pygls' protocol, with handlers of our own in the place of some of pygls'."""
-
-    def _register_builtin_features(self) -> None:
-        super()._register_builtin_features()
-        for method in _OURS:
-            del cast("dict[str, Any]", self.fm.builtin_features)[method]  # pyright: ignore[reportUnknownMemberType]  # pygls'
-
-    def structure_message(self, data: dict[str, Any]) -> Any:
-        """Structure a message; an answer that does not fit becomes an error for its caller, who would wait forever
-        otherwise."""
-        try:
-            return super().structure_message(data)
-        except Exception as error:
-            if "id" not in data or "method" in data:
-                raise
-            found = types.ResponseError(
-                types.ErrorCodes.InvalidParams, f"the answer does not fit the protocol ({error})"
-            )
-            return types.ResponseErrorMessage(id=data["id"], error=found)
-
-    # pygls has ``lru_cache`` on these two methods, which keeps hundreds of ended connections alive:
-    # https://docs.python.org/3/faq/programming.html#how-do-i-cache-method-calls
-
-    def get_message_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
-        self, method: str
-    ) -> type[Any] | None:
-        """Return the type of a method's message, if LSP has the method."""
-        return types.METHOD_TO_TYPES.get(method, (None,))[0]
-
-    def get_result_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
-        self, method: str
-    ) -> type[Any] | None:
-        """Return the type of a method's answer, if LSP has the method."""
-        return types.METHOD_TO_TYPES.get(method, (None, None))[1]
-
-
-@functools.cache
-def converter() -> cattrs.Converter:
-    """Return the converter of all connections; making one takes 50 ms and 0.2 MB.
-
-    It is pygls' own, except that params and results of our own methods stay unchanged, in both directions.
-    """
-    made = converters.get_converter()
-
-    def keep_fields(value: Any, cls: type[Any]) -> Any:
-        fields = {name: value.get(name) for name in ("id", "method", "jsonrpc", "params", "result")}
-        names = [attribute.name for attribute in cls.__attrs_attrs__]
-        return cls(**{name: fields[name] for name in names})
-
-    def fields_alone(message: Any) -> dict[str, Any]:
-        # pygls receives non-JSON values in them one by one, from the encoder.
-        return {attribute.name: getattr(message, attribute.name) for attribute in message.__attrs_attrs__}
-
-    for cls in (JsonRPCRequestMessage, JsonRPCNotification, JsonRPCResponseMessage):
-        made.register_structure_hook(cls, keep_fields)
-        made.register_unstructure_hook(cls, fields_alone)
-    return made

@@ -16,7 +16,7 @@ from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
-from lsp_bridge.server.connection import converter
+from lsp_bridge.server.editor_server import converter
 from tests.support.drivers.command_line import PROGRAM, CommandLine
 from tests.support.drivers.waiting import until
 

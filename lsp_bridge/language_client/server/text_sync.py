@@ -9,11 +9,10 @@ from lsp_bridge.language_client.text.positions import PositionEncoding, units
 from tools.json_access import mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 ChangeMode = Literal["none", "full", "incremental"]
 _MODES: tuple[ChangeMode, ...] = ("none", "full", "incremental")
-_BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +85,24 @@ def position(text: str, offset: int, encoding: PositionEncoding) -> dict[str, in
 
 def common_head(one: str, other: str) -> int:
     """Return how many characters both begin with."""
-    size, low = min(len(one), len(other)), 0
-    while low < size and one[low : low + _BLOCK] == other[low : low + _BLOCK]:
-        low += _BLOCK
-    if low >= size:
-        return size
-    step = _BLOCK
-    while step := step // 2:
-        if one[low : low + step] == other[low : low + step]:
-            low += step
-    return min(low, size)
+    return _longest(min(len(one), len(other)), lambda low, end: one[low:end] == other[low:end])
 
 
 def common_tail(one: str, other: str, most: int) -> int:
     """Return how many characters both end with, at most ``most``."""
     ends = len(one), len(other)
+    return _longest(
+        most, lambda low, end: one[ends[0] - end : ends[0] - low] == other[ends[1] - end : ends[1] - low]
+    )
 
-    def alike(shorter: int, longer: int) -> bool:
-        return one[ends[0] - longer : ends[0] - shorter] == other[ends[1] - longer : ends[1] - shorter]
 
-    low = 0
-    while low + _BLOCK <= most and alike(low, low + _BLOCK):
-        low += _BLOCK
-    step = _BLOCK
-    while step:
-        if low + step <= most and alike(low, low + step):
-            low += step
-        else:
-            step //= 2
+def _longest(most: int, alike: Callable[[int, int], bool]) -> int:
+    """Return for how many characters, up to ``most``, two texts are ``alike``: by halves, because slices are compared
+    quickly."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if alike(low, middle) else (low, middle - 1)
     return low
 
 

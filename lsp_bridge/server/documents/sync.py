@@ -20,11 +20,10 @@ from tools.process.background import Background
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pygls.lsp.server import LanguageServer
-
     from daemon.core import Daemon
     from lsp_bridge.protocol.sessions import InitializationOptions
     from lsp_bridge.server.documents.attached_editors import AttachedEditors
+    from lsp_bridge.server.editor_server import EditorServer
 
 SETTLE_S = 0.3
 """How long nothing is typed before the text is compared with the disk and shown to language servers."""
@@ -46,28 +45,25 @@ class DocumentSync:
 
     def __init__(
         self,
-        server: LanguageServer,
+        server: EditorServer,
         editors: AttachedEditors,
         core: Daemon,
         *,
         options: Callable[[], InitializationOptions],
-        gone: Callable[[], bool],
     ) -> None:
-        """``options``: what the client can do. ``gone``: whether the connection has ended."""
+        """``options``: what the client can do."""
         self._server = server
         self._editors = editors
         self._core = core
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._checks = Background("checking a document")
-        self._writer = DocumentWriter(server, options, gone)
-        self.documents = OpenDocuments(self._writer, later=self._later, soon=self._check)
+        self.documents = OpenDocuments(DocumentWriter(server, options), later=self._later, soon=self._check)
         self._register()
         editors.add(self.documents)
 
     def close(self) -> None:
         """Close all documents after the end of the connection."""
         self._editors.remove(self.documents)
-        self._writer.leave()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from lsprotocol import types
 
 from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex, chosen
 from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
+from lsp_bridge.server.editor_server import EditorLeftError, answer_or_end
 from tools.diff.merge import MergeConflictError, merge_texts
 from tools.diff.unified_diff import hunk_spans
 from tools.ports import EditorGoneError, EditRejectedError, NotSavedError
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from pygls.lsp.server import LanguageServer
-
     from lsp_bridge.protocol.sessions import InitializationOptions
     from lsp_bridge.server.documents.open_documents import OpenDocument
+    from lsp_bridge.server.editor_server import EditorServer
 
 
 _log = logging.getLogger(__name__)
@@ -45,9 +45,6 @@ _TRIES = 5
 """Attempts to undo an edit while the user keeps typing."""
 
 
-AnswerT = TypeVar("AnswerT")
-
-
 class _EditorReply(NamedTuple):
     """The editor's answer to a request; ``done`` is None when the answer makes no sense."""
 
@@ -55,26 +52,19 @@ class _EditorReply(NamedTuple):
     reason: str = ""
 
 
-class _LeftError(Exception):
-    """The editor went away while it was asked."""
-
-
 class DocumentWriter:
     """Writes into the documents of one connection."""
 
-    def __init__(
-        self, server: LanguageServer, options: Callable[[], InitializationOptions], gone: Callable[[], bool]
-    ) -> None:
-        """``options``: what the client can do. ``gone``: whether the connection has ended."""
+    def __init__(self, server: EditorServer, options: Callable[[], InitializationOptions]) -> None:
+        """``options``: what the client can do."""
         self._server = server
         self._options = options
-        self.gone = gone
         self._late = Background("undoing an edit")
-        self._left = asyncio.Event()
 
-    def leave(self) -> None:
-        """End all waits: the connection has ended, and no answers will come."""
-        self._left.set()
+    @property
+    def gone(self) -> bool:
+        """Whether the connection has ended."""
+        return self._server.is_gone
 
     @property
     def can_edit(self) -> bool:
@@ -109,11 +99,11 @@ class DocumentWriter:
     async def report(self, path: Path) -> None:
         """Have an editor that reports no open documents by itself report this one. Without an answer, the file on disk
         counts."""
-        if not self._options().opens_on_request or self.gone():
+        if not self._options().opens_on_request or self.gone:
             return
         try:
-            await self._answer(self._request(EDITOR_OPEN, {"uri": path.as_uri()}))
-        except (TimeoutError, _LeftError):
+            await self._server.ask(EDITOR_OPEN, {"uri": path.as_uri()}, self._patience_s)
+        except (TimeoutError, EditorLeftError):
             pass
         except Exception as error:  # an editor may not know the request
             _log.warning("the editor did not report %s: %s", path.name, error)
@@ -158,34 +148,35 @@ class DocumentWriter:
         # answer, and the next write needs the new version.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_NOTICE_S):
-                while document.text != after and not document.closed and not self.gone():
+                while document.text != after and not document.closed and not self.gone:
                     if document.version != version and _stands(document, before, after):
                         return
                     await document.changing.heard(float("inf"))
         if document.text == after or (document.version != version and _stands(document, before, after)):
             return
-        if self.gone():
+        if self.gone:
             raise _went(document)
         raise _moved(document, said.reason)
 
-    async def save(self, document: OpenDocument) -> asyncio.Future[Any] | None:
-        """Save a document. None: the editor reports success. Otherwise it has not answered in time, but may yet. Raises
-        NotSavedError."""
-        if self.gone():
+    async def save(self, document: OpenDocument, late: Callable[[object], None]) -> None:
+        """Save a document. Raises NotSavedError; ``late`` is called when the answer comes after that."""
+        if self.gone:
             raise NotSavedError(_WENT.format(name=document.name))
         name, why = document.name, ""
-        asked = self._request(EDITOR_SAVE, {"uri": document.uri})
         try:
-            answer: object = await self._answer(asked)
+            answer: object = await self._server.ask(
+                EDITOR_SAVE, {"uri": document.uri}, self._patience_s, late=late
+            )
         except TimeoutError:
-            return asked
-        except _LeftError:
+            why = f"The editor could not save {name}: it did not answer within {TIMEOUT_S:g} seconds."
+            raise NotSavedError(why, pending=True) from None
+        except EditorLeftError:
             raise NotSavedError(_WENT.format(name=name)) from None
         except Exception as error:  # an editor may not know the request, or be gone
             answer, why = None, f": {error}"
         if isinstance(answer, dict) and cast("dict[str, object]", answer).get("saved") is True:
-            return None
-        if self.gone():
+            return
+        if self.gone:
             raise NotSavedError(_WENT.format(name=name))
         raise NotSavedError(f"The editor could not save {name}{why}.")
 
@@ -196,16 +187,19 @@ class DocumentWriter:
         undo: Callable[[], Coroutine[Any, Any, object]],
     ) -> _EditorReply:
         """Raises EditorGoneError, and ToolError when there is no answer."""
-        if self.gone():
+        if self.gone:
             raise EditorGoneError(_WENT.format(name=document.name))
         params = types.ApplyWorkspaceEditParams(
             edit=types.WorkspaceEdit(document_changes=changes), label="Goalwright"
         )
-        asked = self._request(types.WORKSPACE_APPLY_EDIT, params)
         try:
-            answer = await self._answer(asked)
+            answer: object = await self._server.ask(
+                types.WORKSPACE_APPLY_EDIT,
+                params,
+                self._patience_s,
+                late=lambda done: self._came_late(done, undo),
+            )
         except TimeoutError:
-            asked.add_done_callback(lambda done: self._came_late(done, undo))
             rest = (
                 "The file on disk is unchanged. If the editor is stuck, ask the user to close "
                 f"{document.name} "
@@ -214,31 +208,15 @@ class DocumentWriter:
             raise EditRejectedError(
                 _SILENT.format(name=document.name, seconds=self._patience_s), rest
             ) from None
-        except _LeftError:
+        except EditorLeftError:
             raise _went(document) from None
-        except asyncio.CancelledError:
-            asked.add_done_callback(lambda done: self._came_late(done, undo))
-            raise
         except Exception as error:  # a JSON-RPC error, an answer that does not fit, a closed connection
-            if self.gone():
+            if self.gone:
                 raise _went(document) from error
             return _EditorReply(None, f" ({error})")
         if not isinstance(answer, types.ApplyWorkspaceEditResult):
             return _EditorReply(None, " (its answer was not valid)")
         return _EditorReply(answer.applied, f" ({answer.failure_reason})" if answer.failure_reason else "")
-
-    def _request(self, method: str, params: object) -> asyncio.Future[Any]:
-        return asyncio.wrap_future(self._server.protocol.send_request(method, params))
-
-    async def _answer(self, asked: asyncio.Future[AnswerT]) -> AnswerT:
-        """Raises TimeoutError, which leaves the request under way, and _LeftError."""
-        await answer_or_end(asked, self._left, self._patience_s)
-        if asked.cancelled() or (self._left.is_set() and not asked.done()):
-            # pygls cancels its requests too, when the client shuts down.
-            raise _LeftError
-        if not asked.done():
-            raise TimeoutError
-        return asked.result()
 
     def _came_late(
         self,
@@ -263,16 +241,6 @@ class DocumentWriter:
         return self._server.client_capabilities.workspace
 
 
-async def answer_or_end(asked: asyncio.Future[Any], gone: asyncio.Event, timeout_s: float) -> None:
-    """Wait until ``asked`` is done, the editor has ``gone``, or the time is over. The request is never cancelled: pygls
-    takes no answer after that."""
-    left = asyncio.ensure_future(gone.wait())
-    try:
-        await asyncio.wait({asked, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        left.cancel()
-
-
 class AppliedText:
     """An edit in an editor's document that can be saved and undone."""
 
@@ -280,21 +248,17 @@ class AppliedText:
         self._writer = writer
         self._document = document
         self._texts = before, after
-        self._pending: asyncio.Future[Any] | None = None
+        self._answered = asyncio.Event()
+        """The editor has answered to a save that took too long."""
 
     async def save(self) -> None:
-        self._pending = await self._writer.save(self._document)
-        if self._pending is not None:
-            name = self._document.name
-            why = f"The editor could not save {name}: it did not answer within {TIMEOUT_S:g} seconds."
-            raise NotSavedError(why, pending=True)
+        await self._writer.save(self._document, lambda _: self._answered.set())
 
     async def saved_late(self) -> None:
         saved = asyncio.ensure_future(self._document.saving.heard(float("inf")))
-        waiting: list[asyncio.Future[Any]] = [saved] if self._pending is None else [saved, self._pending]
         try:
             # Wait no longer for a silent editor than a user would.
-            await asyncio.wait(waiting, timeout=_LATE_S, return_when=asyncio.FIRST_COMPLETED)
+            await answer_or_end(saved, self._answered, _LATE_S)
         finally:
             saved.cancel()
 
@@ -305,7 +269,7 @@ class AppliedText:
 async def take_back(writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> bool:
     """Undo an edit in the current text. False when it no longer fits there, so that the edit stays."""
     for _ in range(_TRIES):
-        if document.closed or writer.gone():
+        if document.closed or writer.gone:
             return True
         text = document.text
         if not document.known:

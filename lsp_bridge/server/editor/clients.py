@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lsp_bridge.server.documents.open_documents import path_of
-from lsp_bridge.server.documents.writer import answer_or_end
+from lsp_bridge.server.editor_server import answer_or_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -54,8 +54,6 @@ class EditorPeer:
         await answer_or_end(answer, self.gone, timeout_s)
         if not answer.done():
             raise PeerGoneError(f"{self.name} did not answer")
-        if answer.cancelled():
-            raise PeerGoneError(f"{self.name} refused")
         if (error := answer.exception()) is not None:
             raise PeerGoneError(f"{self.name} refused: {error}")
         return answer.result()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lsprotocol import types
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from daemon.workspace_key import workspace_key
 from lsp_bridge.protocol import permissions as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
-from lsp_bridge.server.editor import command_arguments as a
+from lsp_bridge.server.editor import given as a
 from lsp_bridge.server.editor.code_actions import code_actions
 from lsp_bridge.server.editor.hunk_decisions import Decisions, hunk_positions, parts
 from lsp_bridge.server.editor.lenses import code_lenses
@@ -30,11 +30,10 @@ from tools.text.terminal import shown_line
 from tools.text.validation import wrong_values
 
 if TYPE_CHECKING:
-    from pygls.lsp.server import LanguageServer
-
     from daemon.model.permissions import PermissionRequest, QuestionAnswer
     from daemon.permission.rules import RuleSet
     from lsp_bridge.server.documents.open_documents import OpenDocuments
+    from lsp_bridge.server.editor_server import EditorServer
     from lsp_bridge.server.requests.router import Requests
 
 _QUESTIONS = (
@@ -53,7 +52,7 @@ class EditorFeatures:
 
     def __init__(
         self,
-        server: LanguageServer,
+        server: EditorServer,
         requests: Requests,
         decisions: Decisions,
         documents: Callable[[], OpenDocuments],
@@ -82,8 +81,8 @@ class EditorFeatures:
         lenses = guard(types.TEXT_DOCUMENT_CODE_LENS, self._code_lenses)
         server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))(lenses)
         server.feature(types.WORKSPACE_EXECUTE_COMMAND)(guard(types.WORKSPACE_EXECUTE_COMMAND, self._execute))
-        for name in a.COMMANDS:
-            server.command(name)(_announced())
+        # So they are announced; ``_execute`` runs them.
+        cast("dict[str, Any]", server.protocol.fm.commands).update(dict.fromkeys(a.COMMANDS))  # pyright: ignore[reportUnknownMemberType]  # pygls'
         self._core.permissions.watch(self.refresh)
 
     def initialized(self) -> None:
@@ -92,6 +91,7 @@ class EditorFeatures:
 
     def leave(self) -> None:
         """Handle the client's shutdown: the protocol cancels its requests, but the work continues."""
+        self._questions.close()
         self._turns.leave()
 
     def close(self) -> None:
@@ -120,12 +120,13 @@ class EditorFeatures:
 
     # -- code actions and lenses --
 
-    async def _code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
-        document = self._documents().document(params.text_document.uri)
+    async def _code_actions(self, params: object) -> list[dict[str, Any]]:
+        request = a.code_action_request(params)
+        document = self._documents().document(request.uri)
         capabilities = self._server.client_capabilities.text_document
         action = None if capabilities is None else capabilities.code_action
         return code_actions(
-            params,
+            request,
             None if document is None else document.version,
             restricted=self._requests.context.client_trust() == "restricted",
             literals=action is not None and action.code_action_literal_support is not None,
@@ -366,15 +367,6 @@ class EditorFeatures:
                 ),
                 ErrorCode.UNKNOWN_REQUEST,
             )
-
-
-def _announced() -> Callable[..., None]:
-    """Commands are registered to be announced; they run in ``EditorFeatures``."""
-
-    def run(*arguments: object) -> None:
-        raise AssertionError("commands are run by the protocol's own handler")
-
-    return run
 
 
 def _word(accepted: bool) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from lsp_bridge.server.editor.command_arguments import (
+from lsp_bridge.server.editor.given import (
     ACCEPT_CHANGES,
     ACCEPT_HUNK,
     REJECT_CHANGES,

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from daemon.model.events import Event, MessagePartAdded, ModelRetry, PermissionAsked, ToolStarted, TurnStarted
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
 from lsp_bridge.server.editor.prompts import one_line
-from lsp_bridge.server.editor.show_text import ask
 from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pygls.lsp.server import LanguageServer
+    from lsp_bridge.server.editor_server import EditorServer
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +33,17 @@ class ProgressBar:
 
     def __init__(
         self,
-        server: LanguageServer,
+        server: EditorServer,
         token: types.ProgressToken | None,
         cancel: Callable[[], None],
-        in_use: set[types.ProgressToken],
+        shown: dict[types.ProgressToken, Callable[[], None]],
     ) -> None:
-        """``in_use``: the tokens of this connection's other progress. One that a client uses twice is the first's."""
+        """``shown``: how to cancel the work of each token of this connection. One that a client uses twice is the
+        first's."""
         self._server = server
         self._given = token
         self._cancel = cancel
-        self._in_use = in_use
+        self._all = shown
         self._token: types.ProgressToken | None = None
         self._said = ""
         self._ended: str | None = None
@@ -55,8 +54,8 @@ class ProgressBar:
         """Show it. The client's own token is used; else one is made, where the client can."""
         self._said = message
         if self._given is not None:
-            if self._given not in self._in_use:
-                self._expect_cancel(self._given)
+            if self._given not in self._all:
+                self._all[self._given] = self._cancel
                 self._show(self._given, title)
             return
         window = self._server.client_capabilities.window
@@ -65,13 +64,13 @@ class ProgressBar:
 
     async def _make(self, title: str) -> None:
         token = str(uuid.uuid4())
-        self._expect_cancel(token)
+        self._all[token] = self._cancel  # it can come as soon as the client knows the token
         try:
             made = types.WorkDoneProgressCreateParams(token)
-            await ask(self._server, types.WINDOW_WORK_DONE_PROGRESS_CREATE, made, _PATIENCE_S)
+            await self._server.ask(types.WINDOW_WORK_DONE_PROGRESS_CREATE, made, _PATIENCE_S)
         except Exception as error:  # a client error, no answer, or a lost client: work continues
             log.info("no progress is shown: %s", error)
-            self._tokens().pop(token, None)
+            self._all.pop(token, None)
             return
         self._show(token, title)
         if self._ended is not None:
@@ -79,10 +78,7 @@ class ProgressBar:
 
     def _show(self, token: types.ProgressToken, title: str) -> None:
         self._token = token
-        self._in_use.add(token)
-        self._server.work_done_progress.begin(
-            token, types.WorkDoneProgressBegin(title=title, cancellable=True, message=self._said)
-        )
+        self._report(types.WorkDoneProgressBegin(title=title, cancellable=True, message=self._said))
 
     def follow(self, event: Event) -> None:
         """Say what happens now."""
@@ -93,39 +89,31 @@ class ProgressBar:
     def say(self, message: str) -> None:
         """Show a message."""
         self._said = message
-        if self._token is not None:
-            report = types.WorkDoneProgressReport(cancellable=True, message=message)
-            self._server.work_done_progress.report(self._token, report)
+        self._report(types.WorkDoneProgressReport(cancellable=True, message=message))
 
     def end(self, message: str) -> None:
         """Take it away; once is enough."""
         if self._ended is None:
             self._ended = message
-        token, self._token = self._token, None
-        if token is not None:
-            self._server.work_done_progress.end(token, types.WorkDoneProgressEnd(message=self._ended))
-            self._forget(token)
+        self._report(types.WorkDoneProgressEnd(message=self._ended))
+        self._forget()
 
     def drop(self) -> None:
         """Nobody looks any more."""
         if self._making is not None:
             self._making.cancel()
-        token, self._token = self._token, None
-        if token is not None:
-            self._forget(token)
+        self._forget()
 
-    def _forget(self, token: types.ProgressToken) -> None:
-        self._tokens().pop(token, None)
-        self._in_use.discard(token)
+    def _forget(self) -> None:
+        if self._token is not None:
+            self._all.pop(self._token, None)
+            self._token = None
 
-    def _expect_cancel(self, token: types.ProgressToken) -> None:
-        """From now on: it can come as soon as the client knows the token."""
-        canceled = self._tokens().setdefault(token, Future())
-        canceled.add_done_callback(lambda future: self._cancel() if future.cancelled() else None)
-
-    def _tokens(self) -> dict[types.ProgressToken, Future[Any]]:
-        """Return pygls' futures, which the client cancels; their type does not include their content."""
-        return self._server.work_done_progress.tokens  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    def _report(
+        self, value: types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
+    ) -> None:
+        if self._token is not None:
+            self._server.protocol.notify(types.PROGRESS, types.ProgressParams(self._token, value))
 
     def _words(self, event: Event) -> str:
         if isinstance(event, TurnStarted):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.model.tags import plain, plain_json
-from lsp_bridge.server.editor.command_arguments import ASK, FIX, GivenProblem
+from lsp_bridge.server.editor.given import ASK, FIX, GivenProblem
 from tools.text.truncate import head, short
 
 if TYPE_CHECKING:

@@ -24,13 +24,13 @@ from lsp_bridge.protocol.permission_text import (
     question_lines,
     warning_lines,
 )
-from lsp_bridge.server.editor.show_text import Showing, ask
 from tools.localization import noted, t
 from tools.text.terminal import shown_line
 from tools.text.truncate import abridged, cut_text
 
 if TYPE_CHECKING:
-    from pygls.lsp.server import LanguageServer
+    from lsp_bridge.server.editor.show_text import Showing
+    from lsp_bridge.server.editor_server import EditorServer
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ Answers = Callable[[PermissionRequest, tuple[QuestionAnswer, ...]], Awaitable[No
 class Questions:
     """The questions of one connection that are on display."""
 
-    def __init__(self, server: LanguageServer, showing: Showing, decide: Decide, answers: Answers) -> None:
+    def __init__(self, server: EditorServer, showing: Showing, decide: Decide, answers: Answers) -> None:
         self._server = server
         self._showing = showing
         self._decide = decide
@@ -86,7 +86,7 @@ class Questions:
         with one."""
         actions = [types.MessageActionItem(title) for title in titles]
         params = types.ShowMessageRequestParams(types.MessageType.Info, text, actions)
-        chosen = await ask(self._server, types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+        chosen = await self._server.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
         return None if chosen is None else chosen.title
 
     async def _ask(self, request: PermissionRequest) -> None:

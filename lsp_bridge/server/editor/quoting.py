@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from daemon.core import Daemon
     from daemon.permission.rules import RuleSet
-    from lsp_bridge.server.editor import command_arguments as a
+    from lsp_bridge.server.editor import given as a
 
 _LARGEST = 20_000_000
 """Bytes of a file that is read for a quotation."""

@@ -6,11 +6,11 @@ import asyncio
 import logging
 import os
 import re
-import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from lsp_bridge.server.editor_server import EditorLeftError
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
@@ -18,7 +18,7 @@ from tools.text.truncate import head
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pygls.lsp.server import LanguageServer
+    from lsp_bridge.server.editor_server import EditorServer
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _PATIENCE_S = 10.0
 class Showing:
     """Shows texts on one connection. ``folder`` is the daemon's own, outside the workspace."""
 
-    def __init__(self, server: LanguageServer, folder: Path) -> None:
+    def __init__(self, server: EditorServer, folder: Path) -> None:
         self._server = server
         self._folder = folder
 
@@ -54,9 +54,11 @@ class Showing:
             try:
                 path = await asyncio.to_thread(_write, self._folder, name, text)
                 params = types.ShowDocumentParams(uri=path.as_uri(), take_focus=False)
-                result = await ask(self._server, types.WINDOW_SHOW_DOCUMENT, params, _PATIENCE_S)
+                result = await self._server.ask(types.WINDOW_SHOW_DOCUMENT, params, _PATIENCE_S)
                 if result.success:
                     return
+            except EditorLeftError:
+                return
             except Exception as error:  # no space, an error of the client, no answer: show a message instead
                 log.info("%s is not shown as a document: %s", name, error)
         self.say(text)
@@ -85,26 +87,3 @@ def _write(folder: Path, name: str, text: str) -> Path:
     for old in by_age[:-_KEPT]:
         old.unlink(missing_ok=True)
     return path
-
-
-async def ask(server: LanguageServer, method: str, params: object, timeout_s: float | None = None) -> Any:
-    """Return the editor's answer to an LSP request.
-
-    Raises TimeoutError, and the editor's errors. When the caller no longer needs the answer (cancellation, no answer in
-    time) the editor is notified; a late answer is harmless, because pygls' own future is never cancelled: otherwise it
-    could take no answer.
-    """
-    message_id = str(uuid.uuid4())
-    answer = asyncio.wrap_future(server.protocol.send_request(method, params, msg_id=message_id))
-    answer.add_done_callback(_seen)
-    try:
-        return await asyncio.wait_for(asyncio.shield(answer), timeout_s)
-    except (asyncio.CancelledError, TimeoutError):
-        server.protocol.notify(types.CANCEL_REQUEST, types.CancelParams(id=message_id))
-        raise
-
-
-def _seen(answer: asyncio.Future[Any]) -> None:
-    """Retrieve an error that nothing waits for."""
-    if not answer.cancelled():
-        answer.exception()

@@ -14,7 +14,7 @@ from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied
 from daemon.model.meters import Metered
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import RequestError
-from lsp_bridge.server.editor.command_arguments import SHOW_ANSWER_TITLE
+from lsp_bridge.server.editor.given import SHOW_ANSWER_TITLE
 from lsp_bridge.server.editor.progress import ProgressBar
 from lsp_bridge.server.editor.prompts import one_line
 from tools.localization import t
@@ -22,11 +22,12 @@ from tools.process.background import Background
 from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
-    from pygls.lsp.server import LanguageServer
+    from collections.abc import Callable
 
     from daemon.loop.session import Session
     from lsp_bridge.server.editor.questions import Questions
     from lsp_bridge.server.editor.show_text import Showing
+    from lsp_bridge.server.editor_server import EditorServer
     from lsp_bridge.server.requests.router import Requests
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class Turns:
     """The turns of one connection. They continue when the client has gone, without being shown."""
 
     def __init__(
-        self, server: LanguageServer, requests: Requests, questions: Questions, showing: Showing
+        self, server: EditorServer, requests: Requests, questions: Questions, showing: Showing
     ) -> None:
         self._server = server
         self._core = requests.context.core
@@ -53,9 +54,14 @@ class Turns:
         self._turns = Background("following a turn")
         self._waited_for: dict[_Turn, asyncio.Task[Any] | None] = {}
         """Turns whose request is answered when they have ended, with that request's task."""
-        self._tokens: set[types.ProgressToken] = set()
-        """Tokens of progress that is shown."""
+        self._shown: dict[types.ProgressToken, Callable[[], None]] = {}
+        """How to cancel the turn of each progress that is shown, by its token."""
         self._gone = False
+
+        @server.feature(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+        def _(params: types.WorkDoneProgressCancelParams) -> None:
+            if (cancel := self._shown.get(params.token)) is not None:
+                cancel()
 
     @property
     def has_answer(self) -> bool:
@@ -80,7 +86,7 @@ class Turns:
         self._requests.context.check_rules()
         session = await self._session()
         turn = _Turn(self._questions, session, title, wants_answer=wants_answer)
-        turn.progress = ProgressBar(self._server, token, turn.cancel, self._tokens)
+        turn.progress = ProgressBar(self._server, token, turn.cancel, self._shown)
         # The turn is independent: it continues when the client, and everything shown there, has gone.
         working = _WORKING.start(self._work(turn, text))
         if self._gone:

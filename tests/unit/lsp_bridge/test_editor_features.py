@@ -9,12 +9,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lsprotocol import types
 
 from daemon.model.permissions import FileDiff, PermissionRequest, Rule
 from daemon.model.tags import OURS, plain
 from lsp_bridge.server.editor.code_actions import code_actions
-from lsp_bridge.server.editor.command_arguments import COMMANDS, EXPLAIN, FIX, GivenProblem, LspRange, Point
+from lsp_bridge.server.editor.given import (
+    COMMANDS,
+    EXPLAIN,
+    FIX,
+    CodeActionRequest,
+    GivenProblem,
+    LspRange,
+    Point,
+)
 from lsp_bridge.server.editor.hunk_decisions import Decisions, hunk_positions, parts
 from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
 from tools.diff.unified_diff import unified
@@ -51,16 +58,15 @@ def request(*files: FileDiff) -> PermissionRequest:
     )
 
 
-def params(
-    *problems: str, only: list[str] | None = None, trigger: types.CodeActionTriggerKind | None = None
-) -> types.CodeActionParams:
-    at = types.Range(types.Position(1, 2), types.Position(1, 2))
-    context = types.CodeActionContext([types.Diagnostic(at, one) for one in problems], only, trigger)
-    return types.CodeActionParams(types.TextDocumentIdentifier("file:///w/a.py"), at, context)
+def params(*problems: str, only: list[str] | None = None, automatic: bool = False) -> CodeActionRequest:
+    place = {"line": 1, "character": 2}
+    at = {"start": place, "end": place}
+    found = [{"range": at, "message": one} for one in problems]
+    return CodeActionRequest("file:///w/a.py", at, found, only or [], automatic)
 
 
-def offered(given: types.CodeActionParams, *, restricted: bool = False) -> list[str]:
-    return [one.title for one in code_actions(given, 1, restricted=restricted, literals=True)]
+def offered(given: CodeActionRequest, *, restricted: bool = False) -> list[str]:
+    return [one["title"] for one in code_actions(given, 1, restricted=restricted, literals=True)]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_only_the_kinds_that_are_wanted_are_offered(only: list[str] | None, coun
 
 
 def test_automatic_code_actions_need_a_problem_or_a_selection() -> None:
-    assert offered(params(trigger=types.CodeActionTriggerKind.Automatic)) == []
+    assert offered(params(automatic=True)) == []
 
 
 def test_titles_are_short_and_on_one_line() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,19 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.model.tags import plain
-from lsp_bridge.server.editor.command_arguments import EXPLAIN, About, GivenProblem, LspRange, Point
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.server.editor.given import (
+    EXPLAIN,
+    MESSAGE,
+    MOST,
+    About,
+    GivenProblem,
+    LspRange,
+    Point,
+    code_action_request,
+    problem,
+)
 from lsp_bridge.server.editor.prompts import exact, prompt, reference, withheld
-from lsp_bridge.server.editor.sanitize import MESSAGE, MOST, code_action_params, problem
 from tests.support.examples import in_full
 
 HERE = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 1}}
 GOOD = {"range": HERE, "message": "bad", "severity": 2, "source": "checker", "code": 7}
 
 
-def kept(*problems: Any, **context: Any) -> Any:
-    params = {"textDocument": {"uri": "x"}, "range": HERE, "context": {"diagnostics": problems, **context}}
-    made: Any = code_action_params(json.loads(json.dumps(params)))
-    return made["context"]
+def kept(*problems: Any) -> list[dict[str, Any]]:
+    params = {"textDocument": {"uri": "x"}, "range": HERE, "context": {"diagnostics": problems}}
+    return code_action_request(json.loads(json.dumps(params))).problems
 
 
 @pytest.mark.parametrize(
@@ -38,7 +48,7 @@ def kept(*problems: Any, **context: Any) -> Any:
     ],
 )
 def test_invalid_problem_costs_only_itself(wrong: Any) -> None:
-    assert kept(wrong, GOOD, wrong)["diagnostics"] == [GOOD]
+    assert kept(wrong, GOOD, wrong) == [GOOD]
 
 
 def test_unusual_fields_of_a_problem_are_dropped() -> None:
@@ -49,15 +59,21 @@ def test_unusual_fields_of_a_problem_are_dropped() -> None:
         "code": 1.5,
         "tags": 3,
     }
-    assert kept(odd)["diagnostics"] == [{"message": "**x**", "range": HERE}]
+    assert kept(odd) == [{"message": "**x**", "range": HERE}]
     about = About.model_validate({"uri": "file:///a", "diagnostics": [odd, None, GOOD]})
     assert [one.message for one in about.diagnostics] == ["**x**", "bad"]
 
 
-@pytest.mark.parametrize("params", [None, [], {}, {"context": None}, {"context": {"diagnostics": None}}])
-def test_params_without_problems_are_params(params: Any) -> None:
-    made: Any = code_action_params(params)
-    assert not isinstance(made, dict) or made["context"] == {"diagnostics": []}
+@pytest.mark.parametrize("context", [{}, {"context": None}, {"context": {"diagnostics": None}}])
+def test_params_without_problems_are_params(context: dict[str, Any]) -> None:
+    params = {"textDocument": {"uri": "x"}, "range": HERE, **context}
+    assert code_action_request(params).problems == []
+
+
+@pytest.mark.parametrize("params", [None, [], {}, {"range": HERE}, {"textDocument": {"uri": "x"}}])
+def test_code_action_params_without_a_place_are_refused(params: Any) -> None:
+    with pytest.raises(RequestError, match="a range"):
+        code_action_request(params)
 
 
 def test_diagnostics_at_the_place_are_deduplicated_and_capped() -> None:
@@ -68,7 +84,7 @@ def test_diagnostics_at_the_place_are_deduplicated_and_capped() -> None:
     elsewhere = [at(line, "x") for line in range(4, 900)]
     texts = [f"{number} " + "m" * 9_000 for number in range(50)]
     here = [at(3, texts[number % 50]) for number in range(in_full(90_000, 2_000))]
-    found = kept(*elsewhere, *here)["diagnostics"]
+    found = kept(*elsewhere, *here)
     assert len(found) == MOST
     assert all(one["range"]["start"]["line"] == 3 and len(one["message"]) == MESSAGE for one in found)
     assert len({one["message"] for one in found}) == MOST
@@ -100,7 +116,10 @@ def test_diagnostics_at_the_place_are_deduplicated_and_capped() -> None:
     )
 )
 def test_any_code_action_params_are_accepted(raw: Any) -> None:
-    code_action_params(raw)
+    with suppress(RequestError):
+        code_action_request(raw)
+    params = {"textDocument": {"uri": "x"}, "range": HERE, "context": {"diagnostics": raw, "only": raw}}
+    assert code_action_request(params).uri == "x"
     made = problem(raw)
     if made is not None:
         GivenProblem.model_validate(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from lsp_bridge.server.connection import Frames
+from lsp_bridge.server.editor_server import Frames
 
 
 class Client:

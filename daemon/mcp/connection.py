@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from daemon.mcp.configuration import ServerSpec
-    from daemon.mcp.lists import Listing
-    from daemon.mcp.sdk import ServerSession
+    from daemon.mcp.sdk import Listing, ServerSession
     from daemon.mcp.server_log import McpServerLog
     from daemon.mcp.server_requests import CallRequests
     from daemon.mcp.sign_in import Access

@@ -7,15 +7,15 @@ one after the other, a few for each call, and no longer than the call takes.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import mcp_types as types
 
 from daemon.mcp import elicitation, sampling
 from daemon.mcp.elicitation import BadRequestError
-from daemon.mcp.lists import without_secrets
 from daemon.outside_tools.approvals import Approvals
 from tools.access import MCP_ELICITATION
 from tools.localization import t
@@ -40,6 +40,8 @@ _REJECTED = -1
 """Code of the protocol for what the user rejected."""
 _TRIES = 3
 """How often a form is shown until its answers fit."""
+_LARGEST = 256 * 1024
+"""Bytes of a value of the server, as JSON."""
 
 
 class CallRequests:
@@ -238,6 +240,17 @@ class RunningCalls:
         if any(call.session != self._calls[-1].session for call in self._calls):
             return refusal("several sessions use this server now, so it is not known who should answer")
         return self._calls[-1]
+
+
+def without_secrets(value: Any) -> Any:
+    """Return a value of the server, in which it may repeat a key that it was given, without known secrets.
+
+    Raises ValueError when it is too large to be looked at.
+    """
+    data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    if len(data) > _LARGEST:
+        raise ValueError(t("it is too large"))
+    return json.loads(SECRETS.json(data))
 
 
 def refusal(why: str, code: int = types.INVALID_REQUEST) -> types.ErrorData:

@@ -27,14 +27,13 @@ from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
 from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentSync
-from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
-from lsp_bridge.server.editor.editor_models import EditorWithModels
+from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, EditorWithModels, uri_in
 from lsp_bridge.server.editor.features import EditorFeatures
-from lsp_bridge.server.editor.hunk_decisions import Decisions
+from lsp_bridge.server.editor.lenses import Decisions
 from lsp_bridge.server.editor_server import EditorServer
-from lsp_bridge.server.requests.activity import Activity
 from lsp_bridge.server.requests.request_context import ClientState, ModelChooser, RequestContext
 from lsp_bridge.server.requests.router import REQUESTS, Requests
+from lsp_bridge.server.requests.sessions import Activity
 from tools.localization import set_language, t
 from tools.text.validation import wrong_values
 

@@ -94,7 +94,7 @@ class ServerNavigation:
         async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
             server.sync(path, text)
             params = {"textDocument": {"uri": path.as_uri()}}
-            raw = await self._asking.request(server, "textDocument/documentSymbol", params, timeout_s)
+            raw = await server.request("textDocument/documentSymbol", params, timeout_s)
             return await self._symbols(server, raw, path)
 
         answer = await self._asking.first(
@@ -111,7 +111,7 @@ class ServerNavigation:
                 # Some servers have no project until one of its files is open.
                 server.sync(near, text)
             self._tell_unsaved(server)
-            raw = await self._asking.request(server, "workspace/symbol", {"query": query}, timeout_s)
+            raw = await server.request("workspace/symbol", {"query": query}, timeout_s)
             return await self._symbols(server, raw, None)
 
         question = ServerQuestion("workspaceSymbolProvider", "finding symbols by name", ask)
@@ -128,7 +128,7 @@ class ServerNavigation:
     async def hover(self, at: Position) -> str:
         async def ask(server: LanguageServer, timeout_s: float) -> str:
             params = self._at(server, at, text)
-            raw = await self._asking.request(server, "textDocument/hover", params, timeout_s)
+            raw = await server.request("textDocument/hover", params, timeout_s)
             return wire_locations.hover_text(raw)
 
         text = await self._text(at.path)
@@ -206,16 +206,14 @@ class ServerNavigation:
         until = loop.time() + timeout_s
         if mapping(server.capabilities.get("renameProvider")).get("prepareProvider") is True:
             try:
-                if await self._asking.request(server, "textDocument/prepareRename", at, timeout_s) is None:
+                if await server.request("textDocument/prepareRename", at, timeout_s) is None:
                     return ()
             except ServerError as error:
                 raise ToolError(f"{server.name}: this cannot be renamed: {_short(error)}") from error
         for _ in range(_RENAMES):
             params = {**at, "newName": new_name}
             try:
-                raw = await self._asking.request(
-                    server, "textDocument/rename", params, max(0.0, until - loop.time())
-                )
+                raw = await server.request("textDocument/rename", params, max(0.0, until - loop.time()))
             except ServerError as error:
                 raise ToolError(f"{server.name} rejected the new name {new_name}: {_short(error)}") from error
             try:
@@ -244,7 +242,7 @@ class ServerNavigation:
             for _ in range(2):
                 left = until - asyncio.get_running_loop().time()
                 params = self._at(server, at, text) | more
-                raw = await self._asking.request(server, f"textDocument/{feature}", params, left)
+                raw = await server.request(f"textDocument/{feature}", params, left)
                 items, real = await asyncio.to_thread(_read_places, raw)
                 if not await self._refresh(server, set(real.values())):
                     break

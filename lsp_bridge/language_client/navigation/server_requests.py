@@ -12,7 +12,7 @@ from tools.language_ports import NO_SERVER, ToolError
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
@@ -22,7 +22,6 @@ T = TypeVar("T")
 
 _NOT_FOUND = -32601
 """JSON-RPC's MethodNotFoundError."""
-_ASK_AGAIN_TIMES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class AskingTiming:
     cold_s: float = 10.0
     warm_s: float = 5.0
     again_s: float = 0.25
-    """Before a server is asked again that was busy with another version, or has just started."""
+    """Before a server is asked again that found nothing, and has just started or is at work."""
     begun_s: float = 2.0
     """For so long, "nothing" is no answer of a server that has never answered before. Measured: basedpyright
     finds nothing to rename in the first 100 ms or so, when it has not looked for the imported file yet."""
@@ -156,26 +155,6 @@ class Asking:
             return _ServerReply(refused=f"{server.name}: {head(' '.join(str(error).split()), 500)}")
         self._answered.add(server)
         return _ServerReply((value,), silent=_named(server) if server.busy else "")
-
-    async def request(
-        self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float
-    ) -> object:
-        """Send one request, again while the server reports that it is busy with something newer.
-
-        Raises ServerError, ServerGoneError, TimeoutError.
-        """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + timeout_s
-        for attempt in range(_ASK_AGAIN_TIMES):
-            try:
-                return await server.request(method, params, max(0.0, until - loop.time()))
-            except ServerError as error:
-                if not error.ask_again or attempt + 1 == _ASK_AGAIN_TIMES:
-                    raise
-            await asyncio.sleep(min(self._timing.again_s, max(0.0, until - loop.time())))
-            if loop.time() >= until:
-                raise TimeoutError
-        raise TimeoutError
 
 
 def _silent(replies: Sequence[_ServerReply[Any]]) -> tuple[str, ...]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("goalwright.lsp_client")
 
+_ASK_AGAIN_PAUSES_S = (0.1, 0.1, 0.2, *(0.25,) * 16, 1.6, 3.0)
+"""They keep a stubborn server from spinning."""
 _MAX_LOOK_AROUND = 8
 """How many open documents, latest used first, are checked again after another one changed."""
 
@@ -197,10 +199,21 @@ class LanguageServer:
         return self.documents.encoding
 
     async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
-        """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGoneError, TimeoutError."""
+        """Ask it something, and again while it is busy with something newer; the result is JSON, unchecked.
+
+        Raises ServerError, ServerGoneError, TimeoutError.
+        """
         if not self._initialized:
             raise ServerGoneError(f"{self.name} is not ready")
-        return await self._client.request(method, params, timeout_s)
+        pauses = iter(_ASK_AGAIN_PAUSES_S)
+        async with asyncio.timeout(timeout_s):
+            while True:
+                try:
+                    return await self._client.request(method, params, timeout_s)
+                except ServerError as error:
+                    if not error.ask_again or (pause_s := next(pauses, None)) is None:
+                        raise
+                await asyncio.sleep(pause_s)
 
     # ---- documents
 

@@ -1,4 +1,4 @@
-"""Asking a server for diagnostics (``textDocument/diagnostic``), again and again where it puts us off."""
+"""Ask a server for diagnostics (``textDocument/diagnostic``), again where its answers have changed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker
 
 PULL = "textDocument/diagnostic"
-_ASK_AGAIN_PAUSES_S = (0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0)
-"""They keep a stubborn server from spinning."""
 _REFRESH_PAUSE_S = 0.25
 """Between two refreshes that the server asks for: one that asks all the time is not served all the time."""
 _TIMES_AFTER_WORK = 2
@@ -182,15 +180,8 @@ class Pulls:
         params: dict[str, Any] = {"textDocument": {"uri": path.as_uri()}}
         if source is not None:
             params["identifier"] = source
-        for pause in (*_ASK_AGAIN_PAUSES_S, None):
-            try:
-                report = mapping(await self._ask(PULL, params, self._timeout_s))
-            except ServerError as error:
-                if not error.ask_again or pause is None:
-                    return None
-                await asyncio.sleep(pause)
-                continue
-            except (ServerGoneError, TimeoutError):
-                return None
-            return report if isinstance(report.get("items"), list) else None
-        return None
+        try:
+            report = mapping(await self._ask(PULL, params, self._timeout_s))
+        except (ServerError, ServerGoneError, TimeoutError):
+            return None
+        return report if isinstance(report.get("items"), list) else None

@@ -18,8 +18,7 @@ from lsp_bridge.protocol import permissions as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.editor import given as a
 from lsp_bridge.server.editor.code_actions import code_actions
-from lsp_bridge.server.editor.hunk_decisions import Decisions, hunk_positions, parts
-from lsp_bridge.server.editor.lenses import code_lenses
+from lsp_bridge.server.editor.lenses import Decisions, code_lenses, hunk_positions, parts
 from lsp_bridge.server.editor.prompts import one_line, prompt
 from lsp_bridge.server.editor.questions import Questions
 from lsp_bridge.server.editor.quoting import Quoting

@@ -22,7 +22,7 @@ from lsp_bridge.server.editor.given import (
     LspRange,
     Point,
 )
-from lsp_bridge.server.editor.hunk_decisions import Decisions, hunk_positions, parts
+from lsp_bridge.server.editor.lenses import Decisions, hunk_positions, parts
 from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
 from tools.diff.unified_diff import unified
 from tools.tool import FileChange, ProposedFile

@@ -8,6 +8,8 @@ import signal
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
+
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import shown_brief
@@ -32,15 +34,11 @@ def brief(text: str) -> str:
 
 def invalid(error: Exception) -> str:
     """Say what is wrong with an answer, without the words of libraries for programmers."""
-    from pydantic import ValidationError
-
     return wrong_value(error) if isinstance(error, ValidationError) else brief(str(error))
 
 
 def unreadable_line(error: Exception) -> str:
     """Quote what a server sent instead of a message; else tell the error."""
-    from pydantic import ValidationError
-
     said: object = str(error)
     if isinstance(error, ValidationError):
         said = error.errors(include_url=False)[0]["input"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from daemon.mcp.configuration import FoundServers, server_parts, tool_names
+from daemon.mcp.configuration import FoundServers, find_servers, secrets_of, server_parts, tool_names
 from daemon.mcp.failures import sentence
 from daemon.mcp.lent import EDITOR, LentServers, specs_of
 from daemon.mcp.tokens import TokenStore
@@ -195,8 +195,6 @@ class McpServers:
 
     def preload(self, trust: Trust) -> None:
         """Load the SDK if there are servers, so that the first prompt need not wait for it. Blocks, in any thread."""
-        from daemon.mcp.configuration import find_servers
-
         trusted = trust == "trusted"
         settings = self._config(trusted).settings.mcp
         found = find_servers(self._workspace, settings, os.environ, trusted=trusted)
@@ -395,8 +393,6 @@ class McpServers:
     # -- internals --
 
     async def _read(self, trusted: bool) -> FoundServers:
-        from daemon.mcp.configuration import find_servers
-
         settings = self._config(trusted).settings.mcp
         found = await asyncio.to_thread(find_servers, self._workspace, settings, os.environ, trusted=trusted)
         if found != self._found.get(trusted) or settings != self._settings:
@@ -422,7 +418,6 @@ class McpServers:
     def _connection(self, spec: ServerSpec) -> Connection:
         known = self._connections.get(spec)
         if known is None:
-            from daemon.mcp.configuration import secrets_of
             from daemon.mcp.connection import Connection
             from daemon.mcp.server_log import McpServerLog
 

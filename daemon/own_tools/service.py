@@ -7,7 +7,9 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from daemon.agents.own_files import ParsedFiles
 from daemon.model.stored_model import Model
+from daemon.outside_tools.approvals import Approvals
 from tools.access import OWN
 from tools.localization import noted, t
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from daemon.agents.own_files import ParsedFiles
     from daemon.mcp.requested import FromServer
     from daemon.model.permissions import Trust
     from daemon.own_tools.files import Executable
@@ -123,7 +124,6 @@ class OwnTools:
         folders = (self._user_folder / "tools", self._workspace / ".goalwright" / "tools")
         if not functions and not any(folder.is_dir() for folder in folders):
             return FoundTools((), (), tuple(problems))
-        from daemon.agents.own_files import ParsedFiles
         from daemon.own_tools.files import find, parse
 
         if self._files is None:
@@ -146,7 +146,6 @@ class OwnTools:
     def _offered(self, found: FoundTools) -> Mapping[str, Tool[Any]]:
         if not (found.programs or found.functions):
             return _NONE
-        from daemon.outside_tools.approvals import Approvals
         from daemon.own_tools.tool import ExecutableTool, PythonFunctionTool
 
         approved = Approvals(self._folder / "approved.json")

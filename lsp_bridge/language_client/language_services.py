@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.pool.slots import ServerLimit
+from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
+from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
+from lsp_bridge.language_client.pool.server_pool import LanguageServers, ServerLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from lsp_bridge.language_client.pool.server_choice import Chooser
-    from lsp_bridge.language_client.pool.server_pool import LanguageServers
 
 MAX_ALIVE = 6
 """Servers of all copies together, beside those of the workspace."""
@@ -26,10 +28,6 @@ class CopyLanguageServices:
     """Language services of one copy: implements ``daemon.files.folder_language_services.FolderLanguageServices``."""
 
     def __init__(self, servers: LanguageServers, closed: Callable[[CopyLanguageServices], None]) -> None:
-        from lsp_bridge.language_client.diagnostics.server_source import ServerSource
-        from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
-        from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
-
         self.servers = servers
         self.diagnostics = DiagnosticsService(servers.workspace, [ServerSource(servers)])
         self.navigation = ServerNavigation(servers)
@@ -64,8 +62,6 @@ class BranchLanguageServices:
     def open(self, root: Path) -> CopyLanguageServices:
         """Language services for the copy at ``root`` (absolute, resolved). No server runs before something in it is
         looked at."""
-        from lsp_bridge.language_client.pool.server_pool import LanguageServers
-
         servers = LanguageServers(root, self._choose, origin=self._workspace, room=self._room)
         services = CopyLanguageServices(servers, self._open.discard)
         self._open.add(services)

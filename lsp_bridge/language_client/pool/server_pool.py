@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.pool.slots import ServerLimit, Slot
+from lsp_bridge.language_client.pool.slots import Slot
 from lsp_bridge.language_client.pool.usage import UsageLimits, usage_of
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs.discovery import look_up, root_of, safe_environment
@@ -40,6 +40,23 @@ class FileServers:
     """Running, or being started right now."""
     resting: tuple[str, ...] = ()
     """Names of servers that would, but crashed and are not to be restarted yet."""
+
+
+class ServerLimit:
+    """A limit for the running servers of some workspaces, which share one clock: new ones replace the least recently
+    used."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.workspaces: list[LanguageServers] = []
+
+    def make_room(self, now: float) -> None:
+        """Make room for one more. Servers that were asked for in the same moment are not stopped."""
+        alive = [(slot, servers) for servers in self.workspaces for slot in servers.in_use()]
+        surplus = len(alive) - self._most + 1
+        for slot, servers in sorted(alive, key=lambda one: one[0].used_at)[: max(0, surplus)]:
+            if slot.used_at < now:
+                servers.stop(slot, f"more than {self._most} servers were needed")
 
 
 class LanguageServers:
@@ -76,7 +93,7 @@ class LanguageServers:
         self._idle_stop_s = idle_stop_s
         self._origin = origin
         self._room = room or ServerLimit(max_alive)
-        self._room.enter(self._in_use, self._stop)
+        self._room.workspaces.append(self)
         self._limits = limits or UsageLimits()
         self._environment = scrubbed_environment(os.environ if environment is None else environment)
         self._clock = clock
@@ -115,7 +132,8 @@ class LanguageServers:
             if slot.server is not None and not slot.server.gone:
                 yield slot.server
 
-    def _in_use(self) -> Iterator[Slot]:
+    def in_use(self) -> Iterator[Slot]:
+        """Yield the slots with a server, whether it runs or has just ended."""
         return (slot for slot in self._slots.values() if slot.server is not None)
 
     def running(self) -> list[tuple[str, int]]:
@@ -126,7 +144,7 @@ class LanguageServers:
         """Stop the servers that have been unused for the configured time."""
         now = self._clock()
         idle = [slot for slot in self._slots.values() if now - slot.used_at >= self._idle_stop_s]
-        ending = (self._stop(slot, "nobody needed it") for slot in idle)
+        ending = (self.stop(slot, "nobody needed it") for slot in idle)
         await asyncio.gather(*(task for task in ending if task is not None))
 
     async def tick(self) -> None:
@@ -137,7 +155,7 @@ class LanguageServers:
         await self.stop_idle()
         watched = {
             slot.server.pid: slot
-            for slot in self._in_use()
+            for slot in self.in_use()
             if slot.server is not None and not slot.server.gone and slot.server.pid is not None
         }
         usage = await asyncio.to_thread(usage_of, list(watched))
@@ -147,19 +165,20 @@ class LanguageServers:
                 continue
             slot.watch.look(usage.get(pid), now, self._limits)
             if reason := slot.watch.too_much_memory(self._limits):
-                self._stop(slot, reason, crash=True)
+                self.stop(slot, reason, crash=True)
             elif reason := slot.watch.spins(self._limits, now, slot.used_at):
-                self._stop(slot, reason)
+                self.stop(slot, reason)
 
     async def close(self) -> None:
         """Stop all servers, by force where needed; returns when none of their processes is left."""
         self._closed = True
-        self._room.leave(self._in_use)
+        if self in self._room.workspaces:
+            self._room.workspaces.remove(self)
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait({self._ticking})
         for slot in self._slots.values():
-            self._stop(slot, "closed")
+            self.stop(slot, "closed")
         await self._ending.wait()
 
     def _current(self) -> ServerChoice:
@@ -167,7 +186,7 @@ class LanguageServers:
         if choice is not self._choice:
             if self._choice is not None:
                 for slot in self._slots.values():
-                    self._stop(slot, "the settings have changed")
+                    self.stop(slot, "the settings have changed")
                 self._slots.clear()
             self._choice = choice
         return choice
@@ -176,7 +195,7 @@ class LanguageServers:
         now = self._clock()
         slot.used_at = now
         if slot.server is not None and slot.server.gone:
-            self._stop(slot, slot.server.gone_because, crash=True)
+            self.stop(slot, slot.server.gone_because, crash=True)
             now = self._clock()
         if slot.server is not None:
             return slot.server
@@ -186,7 +205,7 @@ class LanguageServers:
             slot.found = look_up(slot.spec, project, search_path=self._environment.get("PATH", "")).found
         if slot.found is None or now < slot.rest_until:
             return None
-        self._room.make(now)
+        self._room.make_room(now)
         server = LanguageServer(
             slot.spec,
             slot.found,
@@ -201,7 +220,8 @@ class LanguageServers:
             self._ticking = asyncio.create_task(self._tick_for_ever())
         return server
 
-    def _stop(self, slot: Slot, reason: str, *, crash: bool = False) -> asyncio.Task[None] | None:
+    def stop(self, slot: Slot, reason: str, *, crash: bool = False) -> asyncio.Task[None] | None:
+        """Stop the server of a slot, if it has one; ``crash``: count it as one. The task ends with its processes."""
         server, now = slot.server, self._clock()
         if server is None:
             return None

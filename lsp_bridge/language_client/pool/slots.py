@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lsp_bridge.language_client.pool.usage import UsageWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -55,30 +54,3 @@ class Slot:
         else:
             self.crashes = min(self.crashes, MAX_RESTARTS) + 1
         self.rest_until = now + (FORGIVEN_AFTER_S if self.given_up else _BACK_OFF_S[self.crashes - 1])
-
-
-class ServerLimit:
-    """A limit for running servers: new ones replace the least recently used."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._tenants: dict[Callable[[], Iterator[Slot]], Callable[[Slot, str], object]] = {}
-
-    def enter(self, in_use: Callable[[], Iterator[Slot]], stop: Callable[[Slot, str], object]) -> None:
-        """Count the servers that ``in_use`` yields from now on. ``stop`` stops one of them, for the reason given.
-
-        All users of a room share one clock.
-        """
-        self._tenants[in_use] = stop
-
-    def leave(self, in_use: Callable[[], Iterator[Slot]]) -> None:
-        """Count these servers no more."""
-        self._tenants.pop(in_use, None)
-
-    def make(self, now: float) -> None:
-        """For one more. Servers that were asked for in the same moment are not stopped."""
-        alive = [(slot, stop) for in_use, stop in self._tenants.items() for slot in in_use()]
-        surplus = len(alive) - self._most + 1
-        for slot, stop in sorted(alive, key=lambda one: one[0].used_at)[: max(0, surplus)]:
-            if slot.used_at < now:
-                stop(slot, f"more than {self._most} servers were needed")

@@ -10,7 +10,9 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from tools.errors import ToolError
 from tools.files.regular_files import open_regular
+from tools.text.decoding import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,9 +88,6 @@ def _readings(data: bytes) -> Iterator[str]:
         yield data.decode(codec, "replace")
     if len(data) <= _GUESSED:
         # An editor guesses the encoding as well, or has a setting.
-        from tools.text.decoding import decode
-        from tools.tool import ToolError
-
         with contextlib.suppress(ToolError):
             yield decode(data).text
 

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
 from daemon.provider.editor_models import EditorModel
 from daemon.provider.side_questions import NotAnsweredError
+from lsp_bridge.protocol.editor import EDITOR_MODELS, EditorModelsResult
 from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor_server import answer_or_end
 
@@ -105,10 +108,6 @@ class EditorWithModels:
 
     async def models(self) -> tuple[EditorModel, ...]:
         """Return the models that it offers now. Raises NotAnsweredError."""
-        from pydantic import ValidationError
-
-        from lsp_bridge.protocol.editor import EDITOR_MODELS, EditorModelsResult
-
         try:
             answer = await EditorPeer("the editor", self._send).ask(EDITOR_MODELS, {}, _MODELS_S)
             listed = EditorModelsResult.model_validate(answer).models

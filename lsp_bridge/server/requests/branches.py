@@ -7,6 +7,15 @@ import base64
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import COMPACTION, AgentProfile
+from daemon.explore.branch_actions import (
+    branch_content,
+    branch_files,
+    branch_patch,
+    remove_branch,
+    select_for_user,
+)
+from daemon.explore.branch_choice import choose_none, delegable_choices, leave_to_model, pending_choices
+from daemon.explore.results import find_branch
 from lsp_bridge.protocol import branches as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import AnySessionParams, Empty
@@ -50,8 +59,6 @@ class BranchRequests(RequestArea):
     @request("goalwright/explore/files", changes=False, failed=ErrorCode.UNKNOWN_BRANCH)
     async def files(self, params: p.BranchParams) -> p.BranchFilesResult:
         """List what a branch changed."""
-        from daemon.explore.branch_actions import branch_files
-
         session, branch = await self._branch(params.session_id, params.branch_id)
         files, ignored = await branch_files(session, branch.id)
         return p.BranchFilesResult(files=files, ignored=ignored)
@@ -59,8 +66,6 @@ class BranchRequests(RequestArea):
     @request("goalwright/explore/content", changes=False, failed=ErrorCode.UNKNOWN_BRANCH)
     async def content(self, params: p.BranchContentParams) -> p.BranchContentResult:
         """Return both sides of a file that a branch changed."""
-        from daemon.explore.branch_actions import branch_content
-
         session, branch = await self._branch(params.session_id, params.branch_id)
         sides = await branch_content(session, branch.id, params.path)
         return await asyncio.to_thread(_texts, *sides)
@@ -68,8 +73,6 @@ class BranchRequests(RequestArea):
     @request("goalwright/explore/select", changes=True, failed=ErrorCode.HISTORY_CONFLICT)
     async def select(self, params: p.ExploreSelectParams) -> p.ExploreSelectResult:
         """Merge a branch or parts of several; answers when its write was decided."""
-        from daemon.explore.branch_actions import select_for_user
-
         if not any(item.partition(":")[0].strip() for item in params.choice):
             raise RequestError(t('Nothing is chosen. Name a branch ("A") or a file ("A:a.py").'))
         for item in params.choice:
@@ -87,11 +90,9 @@ class BranchRequests(RequestArea):
     @request("goalwright/explore/leave", changes=True)
     async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
         """Leave the choice to the model, or want none of the branches."""
-        from daemon.explore.branch_choice import choose_none, delegable_choices, leave_to_model
-
         session = await self._core.session(params.session_id)
         # Choosing none needs a waiting call; the choice can be left to the model at any time.
-        theirs = awaiting(session) if params.none else delegable_choices(session)
+        theirs = pending_choices(session) if params.none else delegable_choices(session)
         start = params.explore_start_id or next(iter(theirs), "")
         if start not in theirs:
             return p.ExploreLeaveResult(left=False)
@@ -101,8 +102,6 @@ class BranchRequests(RequestArea):
     @request("goalwright/explore/remove", changes=True, failed=ErrorCode.UNKNOWN_BRANCH)
     async def remove(self, params: p.BranchParams) -> Empty:
         """Delete what a branch changed."""
-        from daemon.explore.branch_actions import remove_branch
-
         session, branch = await self._branch(params.session_id, params.branch_id)
         await remove_branch(session, branch.id, self._context.client_name)
         return Empty()
@@ -110,8 +109,6 @@ class BranchRequests(RequestArea):
     @request("goalwright/explore/patch", changes=False, failed=ErrorCode.UNKNOWN_BRANCH)
     async def patch(self, params: p.BranchParams) -> p.BranchPatchResult:
         """Return all that a branch changed, for ``git apply``."""
-        from daemon.explore.branch_actions import branch_patch
-
         session, branch = await self._branch(params.session_id, params.branch_id)
         patch = await branch_patch(session, branch.id)
         try:
@@ -159,8 +156,6 @@ class BranchRequests(RequestArea):
     async def _branch(self, session_id: str, branch_id: str) -> tuple[Session, BranchMeta]:
         """Return a session and its branch. Raises UnknownTraceError, StoreError, and RequestError without such a
         branch."""
-        from daemon.explore.results import find_branch
-
         session = await self._core.session(session_id)
         with refusals(ErrorCode.UNKNOWN_BRANCH):
             return session, find_branch(session, branch_id)
@@ -188,13 +183,6 @@ def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
     )
 
 
-def awaiting(session: Session) -> tuple[str, ...]:
-    """Return explorations in which the daemon waits for the user's choice."""
-    from daemon.explore.branch_choice import pending_choices
-
-    return pending_choices(session)
-
-
 def _used(session: Session, start: str, merge: Goal | None) -> str | None:
     children = session.state.children
     if start in children.choices:
@@ -208,7 +196,7 @@ def explorations(session: Session) -> list[p.Exploration]:
     for goal in session.state.plan.goals.values():
         if goal.type == "explore_merge" and goal.explore_start_id is not None:
             merges[goal.explore_start_id] = goal
-    waiting = awaiting(session)
+    waiting = pending_choices(session)
     by_start: dict[str, list[BranchMeta]] = {}
     for branch in session.state.children.branches.values():
         by_start.setdefault(branch.explore_start_id, []).append(branch)

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from daemon.core import memory_mb
 from daemon.demo import prompt_for
+from daemon.explore.branch_choice import pending_choices
 from daemon.loop.attachments import attached
 from daemon.loop.mentions import switch_alone, switch_to
 from daemon.model.events import (
@@ -33,9 +34,8 @@ from daemon.store.paging import TranscriptEvent, events_after, newest_stored, tr
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
-from lsp_bridge.server.requests.branches import awaiting
-from lsp_bridge.server.requests.context import prepared
 from lsp_bridge.server.requests.declaration import RequestArea, request
+from lsp_bridge.server.requests.plan import prepared
 from tools.localization import noted, t
 from tools.text.truncate import head
 
@@ -199,7 +199,7 @@ class SessionRequests(RequestArea):
             meter=builder.meter(),
             branches=dict(state.children.branches),
             subagents=dict(state.children.subagents),
-            awaits_choice=awaiting(session),
+            awaits_choice=pending_choices(session),
             sealed=session.sealed,
             notices=_told(told),
             under_way=tuple(
@@ -457,7 +457,7 @@ def active_sessions(core: Daemon) -> tuple[p.ActiveSession, ...]:
     found: list[p.ActiveSession] = []
     for session in core.open_sessions:
         asked = tuple(request.request_id for request in core.permissions.pending(session.session_id))
-        waits = bool(asked) or bool(awaiting(session))
+        waits = bool(asked) or bool(pending_choices(session))
         if waits or session.state.turn is not None:
             title = session.state.trace.title
             found.append(

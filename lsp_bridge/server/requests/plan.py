@@ -1,4 +1,4 @@
-"""Requests about the model's context: inspection, compaction, handover."""
+"""Requests about the plan, and about the model's context: inspection, compaction, handover."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from daemon.context.handover import handover_text
 from daemon.context.instructions import instruction_block
 from daemon.context.tokens import estimate_tokens, request_tokens
+from daemon.files.restore import RestoreRefusedError
 from daemon.loop.compactor import CompactResult
+from daemon.loop.session import BusyError, Session
+from daemon.loop.user_plan import UserPlan
 from daemon.subagents.iteration import handover_source
 from lsp_bridge.protocol import plan as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
@@ -18,15 +21,17 @@ from tools.localization import t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from daemon.loop.request_builder import RequestBuilder
-    from daemon.loop.session import Session
     from daemon.model.messages import Part
+    from daemon.model.permissions import FileDiff
 
 NO_GOAL = "no goal"
 COMPACTION = "compaction"
 """Names of what belongs to no goal, among the messages."""
+
+_AboutGoal = p.GoalRenameParams | p.GoalMoveParams | p.GoalParams | p.GoalDoneParams
 
 
 class ContextRequests(RequestArea):
@@ -172,3 +177,76 @@ def context_of(session: Session, builder: RequestBuilder) -> p.ContextResult:
         tokens=round(estimated.total * ratio),
         meter=builder.meter(window),
     )
+
+
+class GoalRequests(RequestArea):
+    """The goal requests of one connection."""
+
+    @request("goalwright/goal/add", changes=True)
+    async def add(self, params: p.GoalAddParams) -> p.GoalResult:
+        """Add a goal."""
+        session = await self._core.session(params.session_id)
+        added = self._plan(session).add(
+            params.description, params.reason, parent_id=params.parent_id, before_id=params.before_id
+        )
+        return _result(session, added)
+
+    @request("goalwright/goal/rename", changes=True)
+    async def rename(self, params: p.GoalRenameParams) -> p.GoalResult:
+        """Change the description of a goal."""
+        return await self._changed(params, lambda plan: plan.rename(params.goal_id, params.description))
+
+    @request("goalwright/goal/move", changes=True)
+    async def move(self, params: p.GoalMoveParams) -> p.GoalResult:
+        """Move a goal, with all below it."""
+        return await self._changed(
+            params, lambda plan: plan.move(params.goal_id, params.parent_id, params.before_id)
+        )
+
+    @request("goalwright/goal/focus", changes=True)
+    async def focus(self, params: p.GoalParams) -> p.GoalResult:
+        """Say which goal the model is to work on."""
+        return await self._changed(params, lambda plan: plan.focus(params.goal_id))
+
+    @request("goalwright/goal/done", changes=True)
+    async def done(self, params: p.GoalDoneParams) -> p.GoalResult:
+        """Call a goal reached."""
+        return await self._changed(params, lambda plan: plan.done(params.goal_id, params.summary))
+
+    @request("goalwright/goal/abandon", changes=True)
+    async def abandon(self, params: p.GoalAbandonParams) -> p.GoalResult:
+        """Abandon a goal, and optionally revert its changes."""
+        session = await self._core.session(params.session_id)
+        try:
+            files = await self._plan(session).abandon(
+                params.goal_id, params.reason, revert_files=params.revert_files, dry_run=params.dry_run
+            )
+        except BusyError as error:
+            raise RequestError(
+                t("{error} Without revertFiles a goal can be abandoned at any time.", error=error),
+                ErrorCode.BUSY,
+            ) from error
+        except RestoreRefusedError as error:
+            raise RequestError(
+                t(
+                    "{error}\n\nThe goal is still open. To keep the files as they are, abandon it without "
+                    "revertFiles.",
+                    error=error,
+                ),
+                ErrorCode.HISTORY_CONFLICT,
+            ) from error
+        return _result(session, params.goal_id, files)
+
+    def _plan(self, session: Session) -> UserPlan:
+        return UserPlan(session, self._context.client_name)
+
+    async def _changed(self, params: _AboutGoal, change: Callable[[UserPlan], None]) -> p.GoalResult:
+        session = await self._core.session(params.session_id)
+        change(self._plan(session))
+        return _result(session, params.goal_id)
+
+
+def _result(session: Session, goal_id: str, files: tuple[FileDiff, ...] = ()) -> p.GoalResult:
+    plan = session.state.plan
+    number = plan.number_of(goal_id) if goal_id in plan.goals else None
+    return p.GoalResult(goal_id=goal_id, number=number, current_id=plan.current_id, files=files)

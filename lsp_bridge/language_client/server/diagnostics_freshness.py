@@ -112,7 +112,8 @@ class DiagnosticsTracker:
         """Least recently used first."""
         self._pushed: dict[Path, FileDiagnostics] = {}
         self._pulled: dict[Path, FileDiagnostics] = {}
-        self._count = 0
+        self.count = 0
+        """The number of the latest thing that happened: the generation to capture before a change."""
         self.needs_save = False
         """It seems to check a text only after a save (as linters do)."""
         self._answers_unsaved = False
@@ -129,11 +130,6 @@ class DiagnosticsTracker:
         self._counts_itself = False
         """Its versions are none of ours: it has its own counter, so they do not identify a text."""
 
-    @property
-    def count(self) -> int:
-        """The number of the latest thing that happened: the generation to capture before a change."""
-        return self._count
-
     def sync(
         self, path: Path, text: str, *, now: float, pull: bool, tell: bool = True
     ) -> tuple[SyncKind, int]:
@@ -148,7 +144,7 @@ class DiagnosticsTracker:
             if document.text == text:
                 return "same", document.version
             self._unlearn_pause(document, now)
-        self._count += 1
+        self.count += 1
         orderly = True
         if document is not None:
             settled = self.settled_at(path, document.version, pull=pull)
@@ -156,8 +152,8 @@ class DiagnosticsTracker:
             orderly = settled is not None and settled <= now
             if passed_over is not None and passed_over <= now:
                 orderly = document.orderly  # Nothing will come about the older text that could be mixed up.
-        self.sent_last = self._count
-        told, told_text = self._count, text
+        self.sent_last = self.count
+        told, told_text = self.count, text
         if document is not None and not tell:
             told, told_text = document.told, document.told_text
         saved, ignored = 0, False
@@ -166,11 +162,11 @@ class DiagnosticsTracker:
             ignored = saved != document.version and now - document.sent_at >= _A_WHILE_S
             ignored = ignored and not self.heard(path, document.version)
         self.documents[path] = ServerDocument(
-            path, text, self._count, orderly, now, told, told_text, saved, ignored, document is not None
+            path, text, self.count, orderly, now, told, told_text, saved, ignored, document is not None
         )
-        if told == self._count:
+        if told == self.count:
             self.sent(path, told)
-        return ("open" if document is None else "change"), self._count
+        return ("open" if document is None else "change"), self.count
 
     def close(self, path: Path) -> bool:
         """Forget an open document and its diagnostics. False when it was not open."""
@@ -186,8 +182,8 @@ class DiagnosticsTracker:
 
     def changed_on_disk(self) -> None:
         """Record that the server was notified of a change on disk: earlier answers may be out of date."""
-        self._count += 1
-        self.sent_last = self._count
+        self.count += 1
+        self.sent_last = self.count
 
     def saved(self, path: Path) -> bool:
         """Record that a save of ``path`` is sent. False: the server knows that already."""
@@ -236,7 +232,7 @@ class DiagnosticsTracker:
             return False
         if version is not None and latest is not None and (latest.version or 0) > version:
             return False
-        self._count += 1
+        self.count += 1
         if document is None:
             # The document is closed: only its problems are worth keeping, as a baseline for "other files".
             if not items:
@@ -248,7 +244,7 @@ class DiagnosticsTracker:
             self._learn(document, version)
             if document.changed:
                 self._learn_pause(latest, items, now)
-        self._pushed[path] = FileDiagnostics(items, version, self._count, now)
+        self._pushed[path] = FileDiagnostics(items, version, self.count, now)
         return True
 
     def _learn(self, document: ServerDocument, about: int | None) -> None:
@@ -286,8 +282,8 @@ class DiagnosticsTracker:
         latest = self._pulled.get(path)
         if path not in self.documents or (latest is not None and (latest.version or 0) > version):
             return False
-        self._count += 1
-        self._pulled[path] = FileDiagnostics(items, version, self._count, now)
+        self.count += 1
+        self._pulled[path] = FileDiagnostics(items, version, self.count, now)
         return True
 
     def settled_at(self, path: Path, version: int, *, pull: bool) -> float | None:

@@ -42,7 +42,7 @@ def code_actions(
     def add(
         title: str, kind: str, command: str, at: dict[str, Any], problems: Sequence[dict[str, Any]]
     ) -> None:
-        argument = {"uri": request.uri, "range": at, "diagnostics": list(problems)}
+        argument: dict[str, Any] = {"uri": request.uri, "range": at, "diagnostics": list(problems)}
         if version is not None:
             argument["version"] = version
         action: dict[str, Any] = {"title": title, "kind": kind}

@@ -71,7 +71,7 @@ test("what waits when the window connects is counted without a word", () => {
   const { attention, states } = make();
   states.fire({ phase: "connected", status: { active: [active("s2", ["a"])] } });
   assert.deepEqual([attention.count, shown.length], [2, 0]);
-  states.fire({ phase: "reconnecting", detail: "" });
+  states.fire({ phase: "reconnecting" });
   assert.equal(attention.count, 1);
 });
 

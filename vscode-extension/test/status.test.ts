@@ -18,7 +18,7 @@ test("the status bar says what the person needs to know first", () => {
   const words = (state: DaemonState, over?: Parameters<typeof loaded>[0]): string =>
     statusWords(state, over && fromLoad(loaded(over))).state;
   assert.equal(words({ phase: "idle" }), "not started");
-  assert.equal(words({ phase: "reconnecting", detail: "" }), "disconnected");
+  assert.equal(words({ phase: "reconnecting" }), "disconnected");
   assert.equal(words({ phase: "failed", problem: new Problem("x", "m") }), "disconnected");
   assert.equal(words({ phase: "failed", problem: new Problem("notInstalled", "m") }), "not installed");
   assert.equal(words(connected()), "idle");

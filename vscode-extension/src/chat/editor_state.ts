@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { ActiveEditor } from "../composer/active";
 import type { Daemon, DaemonState } from "../daemon/daemon";
 import { configuredMode, places, workspaceFolder } from "../daemon/environment";
-import { ACTIONS, type ActionId } from "../daemon/problems";
+import { ACTIONS, type ActionId, stateText } from "../daemon/problems";
 import type { DaemonStatus, Mode, SessionInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Attention } from "../status/attention";
@@ -131,24 +131,9 @@ function examples({ demo, demoPrompt }: DaemonStatus): string[] {
 }
 
 function connection(state: DaemonState): Surrounding["connection"] {
-  switch (state.phase) {
-    case "idle":
-    case "connected":
-      return { phase: state.phase, text: "", actions: [] };
-    case "noFolder":
-      return {
-        phase: "noFolder",
-        text: t("Open a folder to let Goalwright work in it."),
-        actions: buttons(["openFolder"]),
-      };
-    case "starting":
-    case "reconnecting":
-      return { phase: state.phase, text: state.detail, actions: [] };
-    case "stopped":
-      return { phase: "stopped", text: t("The daemon was stopped."), actions: [{ id: "tryAgain", label: t("Start Again") }] };
-    case "failed":
-      return { phase: "failed", text: state.problem.message, actions: buttons(state.problem.actions) };
-  }
+  const { phase } = state;
+  const actions = phase === "stopped" ? [{ id: "tryAgain" as const, label: t("Start Again") }] : buttons(phase === "failed" ? state.problem.actions : phase === "noFolder" ? ["openFolder"] : []);
+  return { phase, text: stateText(state), actions };
 }
 
 function buttons(ids: readonly ActionId[]): { id: ActionId; label: string }[] {

@@ -2,15 +2,15 @@ import * as vscode from "vscode";
 import type { DaemonStatus } from "../protocol.gen";
 import { Connection, type Emitters, type Method, type Params, type Result, type Surroundings } from "./connection";
 import { backoff, launch, MAX_ATTEMPTS, stopByForce, wasStopped, type Endpoint } from "./launch";
-import { asProblem, Problem } from "./problems";
+import { asProblem, Problem, stateText } from "./problems";
 import { t } from "../l10n";
 
 export type DaemonState =
   | { phase: "idle" }
   | { phase: "noFolder" }
-  | { phase: "starting"; detail: string }
+  | { phase: "starting" }
   | { phase: "connected"; status: DaemonStatus }
-  | { phase: "reconnecting"; detail: string }
+  | { phase: "reconnecting" }
   | { phase: "stopped" }
   | { phase: "failed"; problem: Problem };
 
@@ -138,11 +138,7 @@ export class Daemon implements vscode.Disposable {
     for (let n = 0; ; n++) {
       await this.pause(backoff(n));
       if (generation !== this.generation) throw this.givenUp();
-      this.set(
-        lost || n > 0
-          ? { phase: "reconnecting", detail: t("Reconnecting…") }
-          : { phase: "starting", detail: t("Starting Goalwright…") },
-      );
+      this.set({ phase: lost || n > 0 ? "reconnecting" : "starting" });
       try {
         const connection = await this.open(generation);
         this.connecting = undefined;
@@ -161,7 +157,7 @@ export class Daemon implements vscode.Disposable {
 
   private async open(generation: number): Promise<Connection> {
     const folder = this.around.folder();
-    if (!folder) throw new Problem("noFolder", t("Open a folder to let Goalwright work in it."), ["openFolder"]);
+    if (!folder) throw new Problem("noFolder", stateText({ phase: "noFolder" }), ["openFolder"]);
     const python = await this.around.python();
     const endpoint = await launch(python, folder, (line) => this.around.output.info(line));
     const connection = await Connection.open(endpoint, this.around, this.emitters, () => this.onClosed(connection, endpoint));

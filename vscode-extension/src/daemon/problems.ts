@@ -1,6 +1,7 @@
-/** Problems with the daemon: a message for the user, and actions to fix them. */
+/** Problems and states of the daemon: a message for the user, and actions to fix them. */
 
 import { t } from "../l10n";
+import type { DaemonState } from "./daemon";
 
 interface Action {
   label: string;
@@ -54,4 +55,16 @@ export function connectionLost(error: unknown): boolean {
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   return new Problem("unexpected", error instanceof Error ? error.message : String(error), undefined, true);
+}
+
+const PHASES: Partial<Record<DaemonState["phase"], string>> = {
+  noFolder: t("Open a folder to let Goalwright work in it."),
+  starting: t("Starting Goalwright…"),
+  reconnecting: t("Reconnecting…"),
+  stopped: t("The daemon was stopped."),
+};
+
+/** Describe a state in a sentence; empty while there is nothing to say. */
+export function stateText(state: DaemonState): string {
+  return state.phase === "failed" ? state.problem.message : (PHASES[state.phase] ?? "");
 }

@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { Daemon, DaemonState } from "../daemon/daemon";
 import { diskFolders, workspaceFolder } from "../daemon/environment";
+import { stateText } from "../daemon/problems";
 import type { SessionController } from "../session/controller";
 import { type Attention, needsApproval } from "./attention";
 import { requestTitle } from "../explore/format";
@@ -56,8 +57,8 @@ export interface StatusWords {
   icon: string;
   state: string;
   tooltip: string;
-  /** True for a colored background. */
-  alarm: boolean;
+  /** Given for a colored background. */
+  alarm?: true;
   /** Name of the mode, unless it is the default. */
   mode?: string;
   /** Goalwright's folder, if the window has several. */
@@ -83,51 +84,34 @@ export function statusWords(daemon: DaemonState, session: SessionState | undefin
   return daemon.phase === "connected" && mode !== "ask" ? { ...words, mode: modeWords(mode).label } : words;
 }
 
-function stateWords(daemon: DaemonState, session: SessionState | undefined, { others, count }: Needs): StatusWords {
-  switch (daemon.phase) {
-    case "idle":
-      return { icon: "circle-outline", state: t("not started"), tooltip: t("Open the chat to start Goalwright."), alarm: false };
-    case "noFolder":
-      return { icon: "folder", state: t("no folder"), tooltip: t("Open a folder to let Goalwright work in it."), alarm: false };
-    case "starting":
-      return { icon: "loading~spin", state: t("starting"), tooltip: daemon.detail, alarm: false };
-    case "reconnecting":
-      return { icon: "debug-disconnect", state: t("disconnected"), tooltip: daemon.detail, alarm: true };
-    case "stopped":
-      return { icon: "circle-slash", state: t("stopped"), tooltip: t("The daemon was stopped."), alarm: false };
-    case "failed":
-      if (daemon.problem.code === "notInstalled" || daemon.problem.code === "outdated") {
-        return { icon: "cloud-download", state: t("not installed"), tooltip: daemon.problem.message, alarm: false };
-      }
-      return { icon: "warning", state: t("disconnected"), tooltip: daemon.problem.message, alarm: true };
-    case "connected":
-      return connectedWords(daemon.status, session, { others, count });
-  }
+/** Icons and words of the states without a connection. */
+const APART: Readonly<Record<Exclude<DaemonState["phase"], "connected">, Omit<StatusWords, "tooltip">>> = {
+  idle: { icon: "circle-outline", state: t("not started") },
+  noFolder: { icon: "folder", state: t("no folder") },
+  starting: { icon: "loading~spin", state: t("starting") },
+  reconnecting: { icon: "debug-disconnect", state: t("disconnected"), alarm: true },
+  stopped: { icon: "circle-slash", state: t("stopped") },
+  failed: { icon: "warning", state: t("disconnected"), alarm: true },
+};
+
+function stateWords(daemon: DaemonState, session: SessionState | undefined, needs: Needs): StatusWords {
+  if (daemon.phase === "connected") return connectedWords(daemon.status, session, needs);
+  const absent = daemon.phase === "failed" && (daemon.problem.code === "notInstalled" || daemon.problem.code === "outdated");
+  const words = absent ? { icon: "cloud-download", state: t("not installed") } : APART[daemon.phase];
+  return { ...words, tooltip: stateText(daemon) || t("Open the chat to start Goalwright.") };
 }
 
 function connectedWords(status: DaemonStatus, session: SessionState | undefined, { others, count }: Needs): StatusWords {
+  const asks = { icon: "bell-dot", state: count > 1 ? t("{0} approvals needed", count) : t("approval needed"), alarm: true } as const;
+  const elsewhere = others.map(({ title }) => needsApproval(title));
+  if (session && session.pending.length > 0) return { ...asks, tooltip: [...session.pending.map(requestTitle), ...elsewhere].join("\n") };
+  if (session && session.awaits.length > 0) return { ...asks, tooltip: t("Which branch should be used?") };
+  const [other] = others;
+  if (other) return { ...asks, tooltip: elsewhere.join("\n"), other: other.sessionId };
   const demo = session?.session.demo ?? status.demo;
   const model = session?.session.model ?? status.model;
   const about = demo ? `${t("DEMO: a scripted model answers.")} ${status.modelNotice}` : t("Model: {0}", model);
   const tooltip = status.sandbox ? `${about}\n${t("Commands: {0}", status.sandbox)}` : about;
-  if (session && session.pending.length > 0) {
-    return { icon: "bell-dot", state: needsWord(count), tooltip: [...session.pending.map(requestTitle), ...others.map(({ title }) => needsApproval(title))].join("\n"), alarm: true };
-  }
-  if (session && session.awaits.length > 0) {
-    return { icon: "bell-dot", state: needsWord(count), tooltip: t("Which branch should be used?"), alarm: true };
-  }
-  const [other] = others;
-  if (other) {
-    return { icon: "bell-dot", state: needsWord(count), tooltip: others.map(({ title }) => needsApproval(title)).join("\n"), alarm: true, other: other.sessionId };
-  }
-  if (session && session.session.status !== "idle") {
-    return { icon: "loading~spin", state: t("working"), tooltip, alarm: false };
-  }
-  return demo
-    ? { icon: "beaker", state: t("demo"), tooltip, alarm: false }
-    : { icon: "check", state: IDLE, tooltip, alarm: false };
-}
-
-function needsWord(count: number): string {
-  return count > 1 ? t("{0} approvals needed", count) : t("approval needed");
+  if (session && session.session.status !== "idle") return { icon: "loading~spin", state: t("working"), tooltip };
+  return demo ? { icon: "beaker", state: t("demo"), tooltip } : { icon: "check", state: IDLE, tooltip };
 }

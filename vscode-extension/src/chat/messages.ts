@@ -1,7 +1,6 @@
 /** Messages between the extension host and the webview. */
 import type { ActionId } from "../daemon/problems";
 import type { Choice } from "../diff/choice";
-import type { Answer } from "../permission/answers";
 import type { Explored } from "../explore/view";
 import type { Places } from "../permission/format";
 import type { HistoryChange, Mode, QuestionAnswer, SessionMessagesResult } from "../protocol.gen";
@@ -9,6 +8,7 @@ import type { Attachment, Outgoing } from "../session/controller";
 import type { ActiveFile } from "../composer/active";
 import type { Completion } from "../composer/text";
 import type { SessionState, Update } from "../session/state";
+import type { ChatView } from "./view";
 
 /** State outside the session: connection, model, folder, recent sessions. */
 export interface Surrounding {
@@ -107,47 +107,7 @@ export type ToWebview =
   | { type: "unattached"; mention: string; reason: string }
   | { type: "completions"; id: number; rows: readonly Completion[]; nothing: string };
 
-export type FromWebview =
-  | { type: "ready" }
-  | { type: "written"; written: Written }
-  | { type: "stopCommand"; callId: string }
-  | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean; instead?: string }
-  | { type: "complete"; id: number; sign: "@" | "/"; query: string; begins: boolean }
-  | { type: "mention"; key: string; text: string; written?: boolean }
-  | { type: "includeActive"; on: boolean }
-  | { type: "openChip"; name: string }
-  | { type: "pickFiles" }
-  | { type: "cancel" }
-  | { type: "sendQueue" }
-  | { type: "holdQueue"; promptId: string; held: boolean }
-  | { type: "reply"; requestId: string; answer: Answer }
-  | { type: "openDiff"; requestId: string; path?: string; quietly?: boolean }
-  | { type: "choose"; requestId: string; path: string; hunk?: number; accepted: boolean }
-  | { type: "decideFile"; requestId: string; path: string; accepted: boolean }
-  | { type: "answerAll"; requestId: string; accepted: boolean }
-  | { type: "discardEdits"; requestId: string; path: string }
-  | { type: "step"; action: "undo" | "redo"; changeId: string }
-  | { type: "restoreBefore"; messageId: string }
-  | { type: "reviewSince"; messageId: string }
-  | { type: "resend"; messageId: string; text: string; attachments: Attachment[] }
-  | { type: "fork"; messageId: string; text: string; attachments: Attachment[] }
-  | { type: "retry" }
-  | { type: "continue" }
-  | { type: "editQueue"; promptId: string; text: string | null }
-  | { type: "earlier"; sessionId: string; before: number }
-  | { type: "openSession"; sessionId: string }
-  | { type: "branchFiles"; sessionId: string; branchId: string }
-  | { type: "showBranch"; sessionId: string; branchId: string; path?: string }
-  | { type: "useBranch"; sessionId: string; exploreStartId: string; choice: readonly string[] }
-  | { type: "leaveChoice"; sessionId: string; exploreStartId: string; none: boolean }
-  | { type: "removeBranch"; sessionId: string; branchId: string }
-  | { type: "openRecord"; sessionId: string }
-  | { type: "closeRecord" }
-  | { type: "action"; id: ActionId }
-  | { type: "command"; command: PageCommand; args?: readonly unknown[] }
-  | { type: "openLink"; href: string }
-  | { type: "openFile"; path: string; line?: number; column?: number }
-  | { type: "copy"; text: string }
-  | { type: "insertCode"; text: string }
-  | { type: "terminal"; text: string }
-  | { type: "stopJob"; sessionId: string; jobId: string };
+type Handlers = ReturnType<ChatView["handlersOf"]>;
+type MessageOf<T extends keyof Handlers> = Parameters<Handlers[T]> extends [infer Fields] ? { type: T } & Fields : { type: T };
+/** A message for each handler of the host, with the fields that the handler takes. */
+export type FromWebview = { [T in keyof Handlers]: MessageOf<T> }[keyof Handlers];

@@ -3,13 +3,15 @@ import type { Parts } from "../extension";
 import { ComposerHost } from "../composer/composer";
 import { placeOf } from "../composer/context";
 import { lastPrompt, OPEN_FILE } from "../composer/text";
-import { ACTIONS, asProblem } from "../daemon/problems";
+import { ACTIONS, type ActionId, asProblem } from "../daemon/problems";
 import { restore, revertOrKeep, reviewSince, step } from "../history/commands";
+import type { Proposed } from "../diff/uris";
 import type { Answer } from "../permission/answers";
+import type { BranchParams, JobKillParams } from "../protocol.gen";
 import type { Attachment } from "../session/controller";
 import { addUpdate, type Update } from "../session/state";
 import { page } from "./html";
-import { ASKING_COMMANDS, OTHER_COMMANDS, type FromWebview, type PageCommand, type Shown, type ToWebview } from "./messages";
+import { ASKING_COMMANDS, OTHER_COMMANDS, type FromWebview, type PageCommand, type Shown, type ToWebview, type Written } from "./messages";
 import { insertAtCursor, openFile, openInTerminal, openLink } from "./open";
 import { t } from "../l10n";
 
@@ -22,8 +24,10 @@ const EARLIER = 100;
 const ASKS: ReadonlySet<PageCommand> = new Set(ASKING_COMMANDS);
 const KNOWN: ReadonlySet<PageCommand> = new Set([...ASKING_COMMANDS, ...OTHER_COMMANDS]);
 
-type Handlers = { [T in FromWebview["type"]]: (message: Extract<FromWebview, { type: T }>) => unknown };
-type CompleteMessage = Extract<FromWebview, { type: "complete" }>;
+type Prompt = { text: string; attachments: Attachment[] };
+type Started = { sessionId: string; exploreStartId: string };
+/** What the composer wants completed. */
+type Completing = { id: number; sign: "@" | "/"; query: string; begins: boolean };
 
 /** Thrown when a mention cannot be resolved. */
 class Unattached extends Error {
@@ -43,8 +47,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private readonly disposables: vscode.Disposable[];
   private view: vscode.WebviewView | undefined;
   private readonly composer: ComposerHost;
-  private readonly handlers: Handlers;
-  private completing: CompleteMessage | undefined;
+  private readonly handlers: ReturnType<ChatView["handlersOf"]>;
+  private completing: Completing | undefined;
   /** The completions that were sent last. */
   private told = "";
   /** Attachments that are being read for mentions in the composer, by mention. */
@@ -163,39 +167,40 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   /** Return what each message of the page does. */
-  private handlersOf({ daemon, sessions, review, history, explorations, records, active, memory }: ChatParts): Handlers {
+  handlersOf({ daemon, sessions, review, history, explorations, records, active, memory }: ChatParts) {
     return {
       ready: () => {
         this.ready = true;
         this.postAll();
         this.giveFocus();
       },
-      written: ({ written }) => memory.update(WRITTEN, written),
-      prompt: ({ text, attachments, instead, steer }) =>
+      written: ({ written }: { written: Written }) => memory.update(WRITTEN, written),
+      prompt: ({ text, attachments, instead, steer }: Prompt & { steer?: boolean; instead?: string }) =>
         instead === undefined ? this.prompt(text, attachments, steer ? "steer" : "queue") : this.resend(instead, text, attachments),
-      complete: (asked) => this.complete(asked),
-      mention: ({ key, text, written }) => this.attach(text, written ? this.composer.named(key) : this.composer.mention(key)),
-      includeActive: ({ on }) => active.include(on),
-      openChip: ({ name }) => {
+      complete: (asked: Completing) => this.complete(asked),
+      mention: ({ key, text, written }: { key: string; text: string; written?: boolean }) => this.attach(text, written ? this.composer.named(key) : this.composer.mention(key)),
+      includeActive: ({ on }: { on: boolean }) => active.include(on),
+      openChip: ({ name }: { name: string }) => {
         const place = placeOf(name);
         return place && openFile(place.path, place.line);
       },
       pickFiles: () => this.pickFiles(),
       cancel: () => sessions.cancel(),
       sendQueue: () => sessions.sendQueue(),
-      holdQueue: ({ promptId, held }) => sessions.holdQueued(promptId, held),
-      editQueue: ({ promptId, text }) => sessions.editQueue(promptId, text),
-      reply: ({ requestId, answer }) => this.answer(requestId, answer),
-      openDiff: ({ requestId, path, quietly }) => (quietly ? review.bringForward(requestId) : review.show(requestId, path)),
-      choose: ({ requestId, path, hunk, accepted }) => review.choose(requestId, path, hunk, accepted),
-      decideFile: ({ requestId, path, accepted }) => review.decide(requestId, path, undefined, accepted),
-      answerAll: ({ requestId, accepted }) => {
+      holdQueue: ({ promptId, held }: { promptId: string; held: boolean }) => sessions.holdQueued(promptId, held),
+      editQueue: ({ promptId, text }: { promptId: string; text: string | null }) => sessions.editQueue(promptId, text),
+      reply: ({ requestId, answer }: { requestId: string; answer: Answer }) => this.answer(requestId, answer),
+      openDiff: ({ requestId, path, quietly }: { requestId: string; path?: string; quietly?: boolean }) =>
+        quietly ? review.bringForward(requestId) : review.show(requestId, path),
+      choose: ({ requestId, path, hunk, accepted }: Proposed & { hunk?: number; accepted: boolean }) => review.choose(requestId, path, hunk, accepted),
+      decideFile: ({ requestId, path, accepted }: Proposed & { accepted: boolean }) => review.decide(requestId, path, undefined, accepted),
+      answerAll: ({ requestId, accepted }: { requestId: string; accepted: boolean }) => {
         const request = review.pending(requestId);
         return request && review.answerAll(request, accepted);
       },
-      discardEdits: ({ requestId, path }) => review.discardEdits(requestId, path),
-      step: ({ action, changeId }) => step(history, action, changeId),
-      restoreBefore: ({ messageId }) =>
+      discardEdits: ({ requestId, path }: Proposed) => review.discardEdits(requestId, path),
+      step: ({ action, changeId }: { action: "undo" | "redo"; changeId: string }) => step(history, action, changeId),
+      restoreBefore: ({ messageId }: { messageId: string }) =>
         restore(
           history,
           { messageId },
@@ -205,45 +210,45 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
             nothing: t("Nothing to revert: no file was changed since this message, or all of it is undone already."),
           },
         ),
-      reviewSince: ({ messageId }) => reviewSince(history, { messageId }),
-      resend: ({ messageId, text, attachments }) => this.editAgain(messageId, text, attachments),
-      fork: ({ messageId, text, attachments }) => this.forkBefore(messageId, text, attachments),
+      reviewSince: ({ messageId }: { messageId: string }) => reviewSince(history, { messageId }),
+      resend: ({ messageId, text, attachments }: Prompt & { messageId: string }) => this.editAgain(messageId, text, attachments),
+      fork: ({ messageId, text, attachments }: Prompt & { messageId: string }) => this.forkBefore(messageId, text, attachments),
       retry: () => {
         // A second click may arrive before the page has handled the first.
         const last = this.atRest ? lastPrompt(sessions.state?.items ?? []) : undefined;
         return last && sessions.prompt(last.text, last.attachments);
       },
       continue: () => (this.atRest ? sessions.prompt(t("Continue where you stopped.")) : undefined),
-      earlier: async ({ sessionId, before }) => {
+      earlier: async ({ sessionId, before }: { sessionId: string; before: number }) => {
         if (sessionId !== sessions.sessionId && sessionId !== records.sessionId) return;
         const earlier = await daemon.request("goalwright/session/messages", { sessionId, before, limit: EARLIER });
         this.post({ type: "earlier", sessionId, earlier });
       },
-      openSession: ({ sessionId }) => sessions.open(sessionId),
-      branchFiles: ({ sessionId, branchId }) => explorations.list(sessionId, branchId),
-      showBranch: ({ sessionId, branchId, path }) => explorations.open(sessionId, branchId, path),
-      useBranch: ({ sessionId, exploreStartId, choice }) => explorations.use(sessionId, exploreStartId, choice),
-      leaveChoice: ({ sessionId, exploreStartId, none }) => explorations.leave(sessionId, exploreStartId, none),
-      removeBranch: ({ sessionId, branchId }) => explorations.remove(sessionId, branchId),
-      openRecord: ({ sessionId }) => records.open(sessionId),
+      openSession: ({ sessionId }: { sessionId: string }) => sessions.open(sessionId),
+      branchFiles: ({ sessionId, branchId }: BranchParams) => explorations.list(sessionId, branchId),
+      showBranch: ({ sessionId, branchId, path }: BranchParams & { path?: string }) => explorations.open(sessionId, branchId, path),
+      useBranch: ({ sessionId, exploreStartId, choice }: Started & { choice: readonly string[] }) => explorations.use(sessionId, exploreStartId, choice),
+      leaveChoice: ({ sessionId, exploreStartId, none }: Started & { none: boolean }) => explorations.leave(sessionId, exploreStartId, none),
+      removeBranch: ({ sessionId, branchId }: BranchParams) => explorations.remove(sessionId, branchId),
+      openRecord: ({ sessionId }: { sessionId: string }) => records.open(sessionId),
       closeRecord: () => records.close(),
-      action: ({ id }) => {
+      action: ({ id }: { id: ActionId }) => {
         const action = Object.hasOwn(ACTIONS, id) ? ACTIONS[id] : undefined;
         return action && vscode.commands.executeCommand(action.command, ...action.args);
       },
-      command: async ({ command, args = [] }) => {
+      command: async ({ command, args = [] }: { command: PageCommand; args?: readonly unknown[] }) => {
         if (!KNOWN.has(command)) return;
         await vscode.commands.executeCommand(`goalwright.${command}`, ...args);
         // VS Code's lists do not return the focus to a webview, but the page remembers the focused element.
         if (ASKS.has(command)) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
       },
-      openLink: ({ href }) => openLink(href),
-      openFile: ({ path, line, column }) => openFile(path, line, column),
-      copy: ({ text }) => vscode.env.clipboard.writeText(text),
-      insertCode: ({ text }) => insertAtCursor(text),
-      terminal: ({ text }) => openInTerminal(text),
-      stopCommand: ({ callId }) => daemon.request("goalwright/command/stop", { sessionId: sessions.sessionId ?? "", toolCallId: callId }),
-      stopJob: ({ sessionId, jobId }) => daemon.request("goalwright/job/kill", { sessionId, jobId }),
+      openLink: ({ href }: { href: string }) => openLink(href),
+      openFile: ({ path, line, column }: { path: string; line?: number; column?: number }) => openFile(path, line, column),
+      copy: ({ text }: { text: string }) => vscode.env.clipboard.writeText(text),
+      insertCode: ({ text }: { text: string }) => insertAtCursor(text),
+      terminal: ({ text }: { text: string }) => openInTerminal(text),
+      stopCommand: ({ callId }: { callId: string }) => daemon.request("goalwright/command/stop", { sessionId: sessions.sessionId ?? "", toolCallId: callId }),
+      stopJob: ({ sessionId, jobId }: JobKillParams) => daemon.request("goalwright/job/kill", { sessionId, jobId }),
     };
   }
 
@@ -308,14 +313,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   /** Answer what the composer asks for, and what it asked for last again when MCP servers have been started. */
-  private async complete(asked: CompleteMessage): Promise<void> {
+  private async complete(asked: Completing): Promise<void> {
     this.completing = asked;
     this.told = "";
     await this.tellCompletions(asked);
     if (await this.composer.startServers(asked.query)) await this.tellCompletions(this.completing);
   }
 
-  private async tellCompletions({ id, sign, query, begins }: CompleteMessage): Promise<void> {
+  private async tellCompletions({ id, sign, query, begins }: Completing): Promise<void> {
     const message: ToWebview = { type: "completions", id, ...(await this.composer.complete(sign, query, begins)) };
     const told = JSON.stringify(message);
     if (told === this.told) return; // the same rows again would undo a choice by arrow keys

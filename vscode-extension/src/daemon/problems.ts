@@ -3,13 +3,7 @@
 import { t } from "../l10n";
 import type { DaemonState } from "./daemon";
 
-interface Action {
-  label: string;
-  command: string;
-  args: readonly unknown[];
-}
-
-function action(label: string, command: string, ...args: unknown[]): Action {
+function action(label: string, command: string, ...args: unknown[]) {
   return { label, command, args };
 }
 

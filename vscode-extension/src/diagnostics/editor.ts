@@ -43,7 +43,7 @@ export class EditorProblems implements vscode.Disposable {
     const files = [...asked].map(([uri, { textHash }]) => ({ uri, textHash }));
     const answer = await this.watcher.ask({ ...params, files });
     return {
-      generation: answer.generation,
+      ...answer,
       files: answer.files.map((file) => ({ ...wire(file), uri: asked.get(file.uri)?.uri ?? file.uri })),
       others: answer.others.map(wire),
     };

@@ -1,4 +1,4 @@
-import type { EditorDiagnosticsParams, EditorFile, Freshness } from "../protocol.gen";
+import type { EditorDiagnosticsParams, EditorDiagnosticsResult, EditorFile, EditorFileDiagnostics } from "../protocol.gen";
 import { Languages } from "./languages";
 import { createHash } from "node:crypto";
 
@@ -17,18 +17,9 @@ export interface Editor<T> {
   pull(uri: string, language: string): Promise<Pulled<T>> | undefined;
 }
 
-export interface FileAnswer<T> {
-  uri: string;
-  freshness: Freshness;
-  diagnostics: readonly T[];
-  before: readonly T[] | null;
-}
-
-export interface Answer<T> {
-  generation: number;
-  files: FileAnswer<T>[];
-  others: FileAnswer<T>[];
-}
+/** What the daemon gets, with the editor's own diagnostics. */
+export type FileAnswer<T> = Pick<EditorFileDiagnostics, "uri" | "freshness"> & { diagnostics: readonly T[]; before: readonly T[] | null };
+export type Answer<T> = Pick<EditorDiagnosticsResult, "generation"> & Record<"files" | "others", FileAnswer<T>[]>;
 
 interface Baseline<T> {
   generation: number;

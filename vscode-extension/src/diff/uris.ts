@@ -1,7 +1,7 @@
 /** URIs of the two virtual documents of a proposed file. Pure: independent of VS Code. */
 
 import { askerName } from "../explore/format";
-import type { FileDiff } from "../protocol.gen";
+import type { FileDiff, PermissionContentParams } from "../protocol.gen";
 import { t } from "../l10n";
 
 export const BEFORE = "goalwright-before";
@@ -13,11 +13,8 @@ export interface Address {
   query: string;
 }
 
-export interface Proposed {
-  requestId: string;
-  /** Path as in `FileDiff.path`. */
-  path: string;
-}
+/** A file of a request. */
+export type Proposed = PermissionContentParams;
 
 /** Build a URI of a file. Its path keeps name and extension, by which VS Code detects the language; the query has the exact values. */
 export function addressOf(scheme: string, path: string, about: object): Address {

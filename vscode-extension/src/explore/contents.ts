@@ -2,18 +2,12 @@ import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
 import { aboutOf, addressOf, type Address } from "../diff/uris";
-import type { FileDiff } from "../protocol.gen";
+import type { BranchContentParams, FileDiff } from "../protocol.gen";
 import { t } from "../l10n";
 
 const BRANCH = "goalwright-branch";
 
-interface BranchSide {
-  sessionId: string;
-  branchId: string;
-  /** Path as in `FileDiff.path`. */
-  path: string;
-  side: "base" | "branch";
-}
+type BranchSide = BranchContentParams & { side: "base" | "branch" };
 
 /** Register the files of branches as read-only documents for VS Code's diff editors. */
 export function branchContents(daemon: Pick<Daemon, "request">): vscode.Disposable {

@@ -30,13 +30,7 @@ export function board(branches: readonly BranchMeta[]): Row[] {
   }));
 }
 
-interface Fact {
-  name: string;
-  hover: string;
-  cell: (score: Score) => Cell;
-}
-
-const FACTS: readonly Fact[] = [
+const FACTS: readonly { name: string; hover: string; cell: (score: Score) => Cell }[] = [
   { name: t("Problems"), hover: t("Errors and warnings in the changed files, compared with where the branch began"), cell: problems },
   { name: t("Tests"), hover: t("How the test command ended in the branch"), cell: ({ test }) => tests(test) },
   { name: t("Files"), hover: t("Files changed, and lines added and removed"), cell: files },

@@ -145,13 +145,8 @@ function brief(text: string): string {
   return shortened(oneLine(text), 60);
 }
 
-/** A row of the tree: a goal of the session, a branch, or a goal of a branch. Goal ids are numbers. */
-export interface TreePlace {
-  branch?: string;
-  goal?: string;
-}
-
-export function placeOf(element: string): TreePlace {
+/** Return what a row of the tree is: a goal of the session, a branch, or a goal of a branch. Goal ids are numbers. */
+export function placeOf(element: string): { branch?: string; goal?: string } {
   if (!element.startsWith("@")) return { goal: element };
   const [branch = "", goal] = element.slice(1).split("/");
   return goal === undefined ? { branch } : { branch, goal };
@@ -171,14 +166,8 @@ export function below(tree: GoalTree, all: Branches, goalId: string | null): str
   return [...branches, ...childrenOf(tree, goalId).map((goal) => goal.id)];
 }
 
-export interface BranchRow {
-  label: string;
-  description: string;
-  spoken: string;
-  icon: GoalRow["icon"];
-  /** Context value for menus. */
-  contextValue: string;
-}
+/** The row of a branch; `contextValue` is for menus. */
+type BranchRow = Pick<GoalRow, "label" | "description" | "spoken" | "icon"> & { contextValue: string };
 
 const ICONS: Readonly<Record<BranchState, GoalRow["icon"]>> = {
   exploring: { id: "loading~spin", color: "charts.blue" },

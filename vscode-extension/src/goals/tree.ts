@@ -3,26 +3,23 @@ import { indexOf, numbersOf } from "../../../daemon/api/page/goals.js";
 import type { Goal, GoalTree, HistoryChange } from "../protocol.gen";
 import { t } from "../l10n";
 
-interface Index {
-  byId: ReadonlyMap<string, Goal>;
-  children: ReadonlyMap<string | null, Goal[]>;
-  numbers: ReadonlyMap<string, string>;
-}
-
 /** The plan of a session without one. */
 export const NO_GOALS: GoalTree = { mission: "", currentId: null, goals: [] };
 
-/** Cached indexes. Trees are replaced, never changed, so an index stays valid. */
-const indexes = new WeakMap<GoalTree, Index>();
+function indexed(tree: GoalTree) {
+  const index = indexOf<Goal>(tree);
+  return { ...index, numbers: numbersOf(index.children) };
+}
 
-function known(tree: GoalTree): Index {
-  let index = indexes.get(tree);
-  if (!index) {
-    const { byId, children } = indexOf<Goal>(tree);
-    indexes.set(tree, (index = { byId, children, numbers: numbersOf(children) }));
-  }
+/** Cached indexes. Trees are replaced, never changed, so an index stays valid. */
+const indexes = new WeakMap<GoalTree, ReturnType<typeof indexed>>();
+
+function known(tree: GoalTree): ReturnType<typeof indexed> {
+  const index = indexes.get(tree) ?? indexed(tree);
+  indexes.set(tree, index);
   return index;
 }
+
 /** Return the children of a goal (null: top level) in order. */
 export function childrenOf(tree: GoalTree, parentId: string | null): readonly Goal[] {
   return known(tree).children.get(parentId) ?? [];

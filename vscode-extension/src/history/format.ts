@@ -1,16 +1,10 @@
 /** Texts about undo, redo and restore, and the changes of the last turn. Pure. */
 import { filesWord } from "../amounts";
-import type { FilesRestored, HistoryChange, HistoryFile, HistoryOutcome } from "../protocol.gen";
+import type { FileDiff, FilesRestored, HistoryChange, HistoryFile, HistoryOutcome, RestoredFile } from "../protocol.gen";
 import type { Item } from "../session/state";
 import { plural, t } from "../l10n";
 
-interface Counted {
-  path: string;
-  kind: "create" | "update" | "delete";
-  added: number;
-  removed: number;
-  movedFrom?: string | null;
-}
+type Counted = RestoredFile & Partial<Pick<FileDiff, "movedFrom">>;
 
 /** Longest list of names; further ones are only counted. */
 const MOST_NAMES = 15;

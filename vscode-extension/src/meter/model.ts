@@ -181,17 +181,6 @@ export function isBudget({ permission }: Pick<PermissionRequest, "permission">):
   return permission === "budget";
 }
 
-interface BudgetChoice {
-  key: keyof Budget;
-  label: string;
-  /** The current limit. */
-  description: string;
-  /** The limit as input text; empty when there is none. */
-  value: string;
-  /** The amount used so far. */
-  detail: string;
-}
-
 const KINDS: readonly { key: keyof Budget; label: string }[] = [
   { key: "sessionUsd", label: t("Cost limit for this session") },
   { key: "sessionTokens", label: t("Token limit for this session") },
@@ -200,8 +189,8 @@ const KINDS: readonly { key: keyof Budget; label: string }[] = [
 ];
 const NO_BUDGET: Budget = { sessionUsd: null, sessionTokens: null, goalUsd: null, goalTokens: null };
 
-/** Return the four limits with their current values and usage. */
-export function choices(meter: Meter | null, tree: GoalTree): BudgetChoice[] {
+/** Return the four limits with their current values, also as input text in `value`, and the usage so far in `detail`. */
+export function choices(meter: Meter | null, tree: GoalTree) {
   const goal = meter && currentGoal(meter, tree);
   const name = goal ? t("Goal {0}", goal.number ?? goal.goal.description) : "";
   return KINDS.map(({ key, label }) => {

@@ -137,13 +137,9 @@ export function headline({ title, detail, files }: Pick<PermissionRequest, "titl
   return title.slice(0, at).replace(/[:\s]+$/, "") || title;
 }
 
-export interface ScopeWords {
-  scope: Scope;
-  label: string;
-  explanation: string;
-}
+type ScopeWords = Record<"label" | "explanation", string> & { scope: Scope };
 
-export const SCOPES: readonly ScopeWords[] = [
+const SCOPES: readonly ScopeWords[] = [
   { scope: "session", label: t("This session"), explanation: t("Applies to this session, also after a restart.") },
   {
     scope: "workspace",
@@ -160,7 +156,7 @@ export function scopesFor(permissions: readonly string[]): readonly ScopeWords[]
   return permissions.some((one) => SESSION_ONLY.has(one)) ? SCOPES.filter(({ scope }) => scope === "session") : SCOPES;
 }
 
-export function scopeLabel(scope: Scope): string {
+function scopeLabel(scope: Scope): string {
   return SCOPES.find((one) => one.scope === scope)?.label ?? scope;
 }
 

@@ -82,14 +82,10 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
   };
 }
 
-interface Job {
-  id: string;
-  running: boolean;
-  /** Null if unknown. */
-  exitCode: number | null;
-}
+type Job = NonNullable<ReturnType<typeof jobOf>>;
 
-function jobOf(session: SessionState, call: ToolCallPart, result: ToolResultPart | undefined): Job | undefined {
+/** Return the background job of a call. Its exit code is null if unknown. */
+function jobOf(session: SessionState, call: ToolCallPart, result: ToolResultPart | undefined) {
   const id = call.name === "bash" ? text(result?.metadata["job_id"]) : undefined;
   return id === undefined ? undefined : { id, running: !isOver(session, call.id), exitCode: session.jobs[id] ?? null };
 }

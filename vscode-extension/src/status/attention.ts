@@ -1,15 +1,11 @@
 import { execFile } from "node:child_process";
 import * as vscode from "vscode";
+import type { ChatView } from "../chat/view";
 import type { Daemon } from "../daemon/daemon";
 import type { ActiveSession, SessionsActivity } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { Observable } from "../observable";
 import { t } from "../l10n";
-
-/** Visibility of the chat. */
-export interface Sight {
-  readonly visible: boolean;
-}
 
 /**
  * Track what sessions need from the user: a count for the badge and the status bar, and notifications for sessions that
@@ -23,7 +19,7 @@ export class Attention extends Observable {
   constructor(
     daemon: Daemon,
     private readonly shown: SessionController,
-    private readonly sight: () => Sight,
+    private readonly sight: () => Pick<ChatView, "visible">,
   ) {
     super();
     this.disposables.push(

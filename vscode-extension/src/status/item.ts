@@ -6,7 +6,7 @@ import type { SessionController } from "../session/controller";
 import { type Attention, needsApproval } from "./attention";
 import { requestTitle } from "../explore/format";
 import { modeWords } from "../permission/format";
-import type { ActiveSession, DaemonStatus } from "../protocol.gen";
+import type { DaemonStatus } from "../protocol.gen";
 import type { SessionState } from "../session/state";
 import { t } from "../l10n";
 
@@ -67,11 +67,7 @@ export interface StatusWords {
   other?: string;
 }
 
-/** Other sessions that need the user, and the number of requests in all sessions. */
-export interface Needs {
-  others: readonly ActiveSession[];
-  count: number;
-}
+type Needs = Pick<Attention, "others" | "count">;
 
 /** The state that the status bar does not spell out. */
 const IDLE = t("idle");

@@ -1,4 +1,3 @@
-import type { Message } from "../../../../daemon/api/page/shapes";
 import { ApiError } from "../../../../daemon/api/page/api.js";
 import type { TraceMessagesParams } from "../../protocol.gen";
 import type { FromGraph, SavedGraph, ToGraph } from "../messages";
@@ -17,10 +16,7 @@ export const post = (message: FromGraph): void => vscode.postMessage(message);
 export const saved = (): SavedGraph | undefined => vscode.getState();
 export const save = (state: SavedGraph): void => vscode.setState(state);
 
-interface MessagePage {
-  messages: Message[];
-  hasEarlier: boolean;
-}
+type MessagePage = Pick<Extract<ToGraph, { type: "messages" }>, "messages" | "hasEarlier">;
 
 /** Asks the extension host for messages, because the page has no access token. */
 export class HostMessages {
@@ -41,7 +37,7 @@ export class HostMessages {
     if (message.type !== "messages" && message.type !== "messagesFailed") return;
     const waiting = this.waiting.get(message.request);
     this.waiting.delete(message.request);
-    if (message.type === "messages") waiting?.resolve({ messages: message.messages, hasEarlier: message.hasEarlier });
+    if (message.type === "messages") waiting?.resolve(message);
     else waiting?.reject(new ApiError(0, message.text));
   }
 }

@@ -33,7 +33,11 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     chooseAgent: () => chooseAgent(parts),
     replan: () => replan(parts),
     ...branchActions(parts),
-    openSession: () => chooseSession(parts),
+    openSession: () =>
+      parts.picker.show(async (sessionId) => {
+        await sessions.open(sessionId);
+        await chat.focus();
+      }),
     showSession: async (sessionId) => {
       if (typeof sessionId === "string") await sessions.open(sessionId);
       await chat.reveal();
@@ -219,13 +223,6 @@ async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
 /** Return the document whose title bar was clicked; undefined for a keybinding. */
 function proposal(uri: unknown): vscode.Uri | undefined {
   return uri instanceof vscode.Uri && proposedBy(uri) ? uri : undefined;
-}
-
-async function chooseSession({ sessions, picker, chat }: Parts): Promise<void> {
-  const picked = await picker.choose();
-  if (!picked) return;
-  await sessions.open(picked);
-  await chat.focus();
 }
 
 /** The running installation, at most one. Its progress is a notification with a cancel button. */

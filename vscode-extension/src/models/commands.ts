@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { Parts } from "../extension";
 import { setting } from "../daemon/environment";
+import { button, type ListRow, liveList } from "../live_list";
 import { t } from "../l10n";
 import type { ModelProvider, ModelTestResult, OfferedModel } from "../protocol.gen";
 import { connectionOf, type Entered } from "./connect";
@@ -9,14 +10,8 @@ import { modelFacts, THINKING, thinkingWord } from "./format";
 const RECENT = "recentModels";
 const RECENT_KEPT = 5;
 const SHOWN_MS = 5_000;
-const FOR_NEW: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("star"), tooltip: t("Use for new sessions, too") };
 
 type ModelParts = Pick<Parts, "daemon" | "sessions" | "keys" | "globalState">;
-
-interface Row extends vscode.QuickPickItem {
-  model?: string;
-  action?: "connect" | "thinking";
-}
 
 /** Commands for models: connect a provider, choose a model, set the thinking budget. */
 export class ModelCommands {
@@ -51,46 +46,59 @@ export class ModelCommands {
     const { sessions, daemon } = this.parts;
     const inSession = sessions.state !== undefined;
     const now = sessions.state?.session.model || (daemon.state.phase === "connected" ? daemon.state.status.model : "");
-    const pick = vscode.window.createQuickPick<Row>();
-    pick.title = inSession ? t("Model of this session") : t("Model of new sessions");
-    pick.placeholder = t("Choose a model, or type provider/model");
-    pick.matchOnDescription = true;
-    pick.busy = true;
     const recent = this.recent(now);
     let providers: readonly ModelProvider[] = [];
-    const show = (): void => {
-      pick.items = rows(recent, now, providers, pick.value, inSession, this.thinking());
-    };
-    show();
-    const listing = this.listed().then(
-      (found) => {
-        providers = found;
-        show();
-      },
-      // Recent models can still be chosen.
-      () => undefined,
-    );
-    void listing.finally(() => (pick.busy = false));
-    const typed = vscode.Disposable.from(
-      pick.onDidChangeValue(show),
-      vscode.lm.onDidChangeChatModels(() => {
-        void this.listed("vscode").then(([found]) => {
-          providers = providers.map((one) => (found && one.id === found.id ? found : one));
-          show();
-        }, () => undefined);
-      }),
-    );
-    const chosen = await new Promise<{ row: Row; forNew: boolean } | undefined>((resolve) => {
-      pick.onDidAccept(() => resolve(pick.selectedItems[0] && { row: pick.selectedItems[0], forNew: !inSession }));
-      pick.onDidTriggerItemButton(({ item }) => resolve({ row: item, forNew: true }));
-      pick.onDidHide(() => resolve(undefined));
-      pick.show();
+    let listeners: vscode.Disposable | undefined;
+    const placeholder = t("Choose a model, or type provider/model");
+    const list = liveList({ title: inSession ? t("Model of this session") : t("Model of new sessions"), placeholder, matchOnDescription: true }, async (pick) => {
+      const rows = (): ListRow[] => this.rows(recent, now, providers, pick.value, inSession);
+      const show = (): void => {
+        pick.items = rows();
+      };
+      show();
+      listeners = vscode.Disposable.from(
+        pick.onDidChangeValue(show),
+        vscode.lm.onDidChangeChatModels(() => {
+          void this.listed("vscode").then(([found]) => {
+            providers = providers.map((one) => (found && one.id === found.id ? found : one));
+            show();
+          }, () => undefined);
+        }),
+      );
+      // Recent models can be chosen without the others.
+      providers = await this.listed().catch(() => []);
+      return rows();
     });
-    typed.dispose();
-    pick.dispose();
-    if (chosen?.row.action === "connect") return this.connect();
-    if (chosen?.row.action === "thinking") return this.chooseThinking();
-    if (chosen?.row.model) await this.use(chosen.row.model, { session: inSession, forNew: chosen.forNew });
+    await list.finally(() => listeners?.dispose());
+  }
+
+  /** Return the rows of the model picker: recent models, then those of each connected provider. */
+  private rows(recent: readonly string[], now: string, providers: readonly ModelProvider[], typed: string, inSession: boolean): ListRow[] {
+    const known = new Map(providers.flatMap(({ models }) => models.map((one) => [one.model, one] as const)));
+    const actions = (model: string): Pick<ListRow, "buttons" | "enter"> => ({
+      buttons: inSession ? [button("star", t("Use for new sessions, too"), { leave: () => this.use(model, { session: true, forNew: true }) })] : [],
+      enter: () => this.use(model, { session: inSession, forNew: !inSession }),
+    });
+    const row = (model: string): ListRow => {
+      const offered = known.get(model);
+      return { label: `${model === now ? "$(check) " : ""}${model}`, description: offered ? described(offered) : "", ...actions(model) };
+    };
+    const separator = (label: string): ListRow => ({ label, kind: vscode.QuickPickItemKind.Separator });
+    const name = typed.trim();
+    const written = /^[\w.-]+\/\S+$/.test(name) && !known.has(name) && !recent.includes(name);
+    return [
+      ...(written ? [{ label: t("Use {0}", name), alwaysShow: true, ...actions(name) }] : []),
+      ...(recent.length > 0 ? [separator(t("recent")), ...recent.map(row)] : []),
+      ...providers
+        .filter(({ connected }) => connected)
+        .flatMap(({ name: label, models, error }) => [
+          separator(error ? `${label}: ${error}` : label),
+          ...models.filter(({ model }) => model && !recent.includes(model)).map(({ model }) => row(model)),
+        ]),
+      separator(""),
+      { label: `$(key) ${t("Connect a Model…")}`, alwaysShow: true, enter: () => this.connect() },
+      { label: `$(lightbulb) ${t("Thinking: {0}…", thinkingWord(this.thinking()))}`, alwaysShow: true, enter: () => this.chooseThinking() },
+    ];
   }
 
   /** Choose how many tokens models may use for thinking. */
@@ -151,29 +159,23 @@ export class ModelCommands {
   private async provider(id: string | undefined): Promise<ModelProvider | undefined> {
     const found = await this.listed(id ?? null);
     if (id !== undefined) return found[0];
-    const forget: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: t("Remove the key that VS Code keeps") };
-    const kept = this.parts.keys.variables;
-    const items = found.map((provider) => ({
-      label: provider.name,
-      description: state(provider),
-      buttons: kept[provider.keyVariable] || kept[provider.urlVariable] ? [forget] : [],
-      provider,
-    }));
-    const pick = vscode.window.createQuickPick<(typeof items)[number]>();
-    pick.title = t("Connect a Model");
-    pick.placeholder = t("Where do your models come from?");
-    pick.items = items;
-    const chosen = await new Promise<ModelProvider | undefined>((resolve) => {
-      pick.onDidAccept(() => resolve(pick.selectedItems[0]?.provider));
-      pick.onDidHide(() => resolve(undefined));
-      pick.onDidTriggerItemButton(({ item: { provider } }) => {
-        void this.parts.keys.set({ [provider.keyVariable]: undefined, ...(provider.urlVariable ? { [provider.urlVariable]: undefined } : {}) });
-        vscode.window.setStatusBarMessage(t("Goalwright: the key of {0} was removed", provider.name), SHOWN_MS);
-        resolve(undefined);
-      });
-      pick.show();
+    const { keys } = this.parts;
+    let chosen: ModelProvider | undefined;
+    const items = found.map((provider): ListRow => {
+      const { name, keyVariable, urlVariable } = provider;
+      const forget = (): void => {
+        void keys.set({ [keyVariable]: undefined, ...(urlVariable ? { [urlVariable]: undefined } : {}) });
+        vscode.window.setStatusBarMessage(t("Goalwright: the key of {0} was removed", name), SHOWN_MS);
+      };
+      const kept = keys.variables[keyVariable] || keys.variables[urlVariable];
+      return {
+        label: name,
+        description: state(provider),
+        buttons: kept ? [button("trash", t("Remove the key that VS Code keeps"), { leave: forget })] : [],
+        enter: () => (chosen = provider),
+      };
     });
-    pick.dispose();
+    await liveList({ title: t("Connect a Model"), placeholder: t("Where do your models come from?") }, () => Promise.resolve(items));
     return chosen;
   }
 
@@ -225,32 +227,6 @@ export class ModelCommands {
     const name = await this.picked(entered.provider, model);
     return name ? { ...entered, provider: { ...entered.provider, default: name } } : undefined;
   }
-}
-
-/** Return the rows of the model picker: recent models, then those of each connected provider. */
-function rows(recent: readonly string[], now: string, providers: readonly ModelProvider[], typed: string, inSession: boolean, thinking: number): Row[] {
-  const known = new Map(providers.flatMap(({ models }) => models.map((one) => [one.model, one] as const)));
-  const buttons = inSession ? [FOR_NEW] : [];
-  const row = (model: string): Row => {
-    const offered = known.get(model);
-    return { label: `${model === now ? "$(check) " : ""}${model}`, description: offered ? described(offered) : "", model, buttons };
-  };
-  const separator = (label: string): Row => ({ label, kind: vscode.QuickPickItemKind.Separator });
-  const name = typed.trim();
-  const written = /^[\w.-]+\/\S+$/.test(name) && !known.has(name) && !recent.includes(name);
-  return [
-    ...(written ? [{ label: t("Use {0}", name), model: name, alwaysShow: true, buttons }] : []),
-    ...(recent.length > 0 ? [separator(t("recent")), ...recent.map(row)] : []),
-    ...providers
-      .filter(({ connected }) => connected)
-      .flatMap(({ name: label, models, error }) => [
-        separator(error ? `${label}: ${error}` : label),
-        ...models.map((one) => row(one.model)).filter(({ model }) => model && !recent.includes(model)),
-      ]),
-    separator(""),
-    { label: `$(key) ${t("Connect a Model…")}`, action: "connect", alwaysShow: true },
-    { label: `$(lightbulb) ${t("Thinking: {0}…", thinkingWord(thinking))}`, action: "thinking", alwaysShow: true },
-  ];
 }
 
 /** Return a model's own name, where it has another one, and its properties. */

@@ -4,21 +4,14 @@ import type { Parts } from "../extension";
 import { places } from "../daemon/environment";
 import { asProblem } from "../daemon/problems";
 import type { Action, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
-import { liveList } from "../live_list";
+import { button, type ListRow, liveList } from "../live_list";
 import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./format";
 import { t } from "../l10n";
 
 const SHOWN_MS = 4_000;
 const TRUST = t("Manage Workspace Trust");
-const REMOVE: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: t("Remove") };
-const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: t("Open the file with this rule") };
 
 const ICONS: Readonly<Record<Action, string>> = { allow: "pass", ask: "question", deny: "circle-slash" };
-
-interface Item extends vscode.QuickPickItem {
-  grant?: StoredGrant;
-  rule?: Rule;
-}
 
 /** Commands for permissions: the mode, grants and rules. */
 export class PermissionCommands {
@@ -55,35 +48,17 @@ export class PermissionCommands {
 
   /** List the grants, which can be removed, and the rules. Resolves when the list is closed. */
   async manage(): Promise<void> {
-    const { pick, run, closed } = liveList<Item>(t("Permissions"), t("Your permissions and active rules"));
-    pick.matchOnDescription = true;
-    pick.matchOnDetail = true;
-    const load = async (): Promise<void> => {
+    const read = async (pick: vscode.QuickPick<ListRow>): Promise<ListRow[]> => {
       const { sessionId } = this.parts.sessions;
       const found = await this.parts.daemon.request("goalwright/permission/rules", sessionId ? { sessionId } : {});
       pick.title = t("Permissions · mode {0} · {1}", modeWords(found.mode).label, trustWords(found.trust));
-      pick.items = itemsOf(found, Date.now());
-    };
-    pick.onDidTriggerItemButton(({ item: { grant, rule } }) => {
-      if (grant) void run(() => this.forget(grant).then(load));
-      else if (rule) void run(() => open(rule)).then(() => pick.hide());
-    });
-    pick.onDidAccept(() => {
-      const [item] = pick.selectedItems;
-      if (item?.rule) {
-        const { rule } = item;
-        pick.hide();
-        void run(() => open(rule));
-      } else if (item?.grant) {
-        const { grant } = item;
+      return itemsOf(found, Date.now(), (grant) => ({
+        buttons: [button("trash", t("Remove"), { stay: () => this.forget(grant).then(() => read(pick)) })],
         // Enter does what the row's button does, for keyboard users.
-        pick.hide();
-        void this.askToForget(grant);
-      }
-    });
-    pick.show();
-    await run(load);
-    await closed;
+        enter: () => this.askToForget(grant),
+      }));
+    };
+    await liveList({ title: t("Permissions"), placeholder: t("Your permissions and active rules"), matchOnDescription: true, matchOnDetail: true }, read);
   }
 
   private async askToForget(grant: StoredGrant): Promise<void> {
@@ -102,16 +77,19 @@ export class PermissionCommands {
   }
 }
 
-/** Return the rows: grants, newest first, then rules by descending priority. */
-function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] {
-  const separator = (label: string): Item => ({ label, kind: vscode.QuickPickItemKind.Separator });
+/** Return the rows: grants, newest first, then rules by descending priority. `actions`: what can be done with a grant. */
+function itemsOf({ grants, rules }: PermissionRulesResult, now: number, actions: (grant: StoredGrant) => Pick<ListRow, "buttons" | "enter">): ListRow[] {
+  const separator = (label: string): ListRow => ({ label, kind: vscode.QuickPickItemKind.Separator });
   const newest = [...grants].sort((a, b) => (b.grantedAt ?? "").localeCompare(a.grantedAt ?? ""));
   return [
     separator(t("Granted by you")),
-    ...newest.map((grant): Item => ({ ...grantRow(grant, now), iconPath: new vscode.ThemeIcon("key"), buttons: [REMOVE], grant })),
+    ...newest.map((grant): ListRow => ({ ...grantRow(grant, now), iconPath: new vscode.ThemeIcon("key"), ...actions(grant) })),
     ...(grants.length === 0 ? [{ label: t("Nothing yet"), detail: t("To add one, choose “Always allow…” on a request.") }] : []),
     separator(t("Active rules, highest priority first")),
-    ...[...rules].reverse().map((rule): Item => ({ ...ruleRow(rule, places()), iconPath: new vscode.ThemeIcon(ICONS[rule.action]), buttons: rule.file ? [OPEN] : [], rule })),
+    ...rules.toReversed().map((rule): ListRow => {
+      const enter = (): Promise<void> => open(rule);
+      return { ...ruleRow(rule, places()), iconPath: new vscode.ThemeIcon(ICONS[rule.action]), buttons: rule.file ? [button("go-to-file", t("Open the file with this rule"), { leave: enter })] : [], enter };
+    }),
   ];
 }
 

@@ -4,6 +4,7 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import { ago } from "../amounts";
 import type { Parts } from "../extension";
+import { button, type ListRow, liveList } from "../live_list";
 import type { SessionHit, SessionInfo } from "../protocol.gen";
 import { LAST_SESSION } from "./controller";
 import { t } from "../l10n";
@@ -16,85 +17,42 @@ const MOST = 200;
 const PAUSE_MS = 200;
 const SHOWN_MS = 4_000;
 
-type Action = "pin" | "unpin" | "rename" | "export" | "delete";
-interface Button extends vscode.QuickInputButton {
-  action: Action;
-}
-interface Row extends vscode.QuickPickItem {
-  session?: SessionInfo;
-  /** A session of another folder, which a search in the database found. */
-  elsewhere?: SessionHit;
-}
-
-function button(action: Action): Button {
-  const known: Record<Action, [string, string]> = {
-    pin: ["pin", t("Pin")],
-    unpin: ["pinned", t("Unpin")],
-    rename: ["edit", t("Rename…")],
-    export: ["export", t("Export…")],
-    delete: ["trash", t("Delete…")],
-  };
-  const [icon, tooltip] = known[action];
-  return { action, tooltip, iconPath: new vscode.ThemeIcon(icon) };
-}
-
 /** The list of all sessions, to open, rename, pin, export and delete them. */
 export class SessionPicker {
+  private sessions: readonly SessionInfo[] = [];
+  private hits: readonly SessionHit[] = [];
+
   constructor(private readonly parts: PickerParts) {}
 
-  /** Let the user choose a session. Returns its id, or undefined for none. */
-  async choose(): Promise<string | undefined> {
-    const pick = vscode.window.createQuickPick<Row>();
-    pick.placeholder = t("Search sessions by title or text");
-    pick.matchOnDetail = true;
-    let sessions: readonly SessionInfo[] = [];
-    let hits: readonly SessionHit[] = [];
+  /** Show the list. `open` is called with the id of the session that the user chooses. */
+  async show(open: (sessionId: string) => Promise<void>): Promise<void> {
     let searches = 0;
     let timer: NodeJS.Timeout | undefined;
-    const show = (): void => {
-      pick.items = [...this.rows(sessions, hits), ...elsewhere(hits)];
-    };
-    const read = async (): Promise<void> => {
-      ({ sessions } = await this.parts.sessions.list(MOST));
-      show();
-    };
-    const search = async (query: string): Promise<void> => {
+    this.hits = [];
+    const search = async (query: string): Promise<ListRow[] | undefined> => {
       const search = ++searches;
       const found = query.trim() ? (await this.parts.daemon.request("goalwright/session/search", { query, everywhere: true })).hits : [];
-      if (search !== searches) return;
-      hits = found;
-      show();
+      if (search !== searches) return undefined;
+      this.hits = found;
+      return this.rows(open);
     };
-    const tell = (error: unknown): void => void vscode.window.showErrorMessage((error as Error).message);
     try {
-      // Somebody may type before the list is there.
-      pick.onDidChangeValue((value) => {
-        clearTimeout(timer);
-        timer = setTimeout(() => void search(value).catch(tell), PAUSE_MS);
-      });
-      pick.show();
-      pick.busy = true;
-      await read();
-      pick.busy = false;
-      return await new Promise<string | undefined>((resolve) => {
-        pick.onDidTriggerItemButton(({ item: { session }, button: pressed }) => {
-          const { action } = pressed as Button;
-          if (!session) return;
-          if (action === "pin" || action === "unpin") return void this.pin(session.trace.traceId, action === "pin").then(show, tell);
-          // Actions with a dialog replace the list.
-          resolve(undefined);
-          this[action](session).catch(tell);
+      await liveList({ placeholder: t("Search sessions by title or text"), matchOnDetail: true }, async (pick) => {
+        // Somebody may type before the list is there.
+        pick.onDidChangeValue((value) => {
+          clearTimeout(timer);
+          timer = setTimeout(() => {
+            search(value).then(
+              (rows) => rows && (pick.items = rows),
+              (error: Error) => void vscode.window.showErrorMessage(error.message),
+            );
+          }, PAUSE_MS);
         });
-        pick.onDidAccept(() => {
-          const [row] = pick.selectedItems;
-          if (row?.elsewhere) this.openElsewhere(row.elsewhere).catch(tell);
-          resolve(row?.session?.trace.traceId);
-        });
-        pick.onDidHide(() => resolve(undefined));
+        this.sessions = (await this.parts.sessions.list(MOST)).sessions;
+        return this.rows(open);
       });
     } finally {
       clearTimeout(timer);
-      pick.dispose();
     }
   }
 
@@ -117,28 +75,46 @@ export class SessionPicker {
     await vscode.commands.executeCommand("vscode.openFolder", vscode.Uri.file(folder), { forceNewWindow: true });
   }
 
-  private rows(sessions: readonly SessionInfo[], hits: readonly SessionHit[]): Row[] {
+  private rows(open: (sessionId: string) => Promise<void>): ListRow[] {
+    const { sessions, hits } = this;
     const excerpts = new Map(hits.map(({ sessionId, excerpt }) => [sessionId, excerpt]));
     const pinned = new Set(this.parts.memory.get<string[]>(PINNED, []));
     const first = sessions.filter(({ trace }) => pinned.has(trace.traceId));
     const others = sessions.filter(({ trace }) => !pinned.has(trace.traceId));
-    const row = (session: SessionInfo): Row => {
+    const row = (session: SessionInfo): ListRow => {
       const { trace, status } = session;
       const excerpt = excerpts.get(trace.traceId);
+      const pin = (on: boolean) => ({ stay: () => this.pin(trace.traceId, on).then(() => this.rows(open)) });
       return {
         label: titleOf(session),
         description: [ago(trace.updatedAt, Date.now()), status === "idle" ? "" : status === "waiting" ? t("waiting") : t("running")].filter(Boolean).join(" · "),
         detail: excerpt || trace.summary.replace(/\*\*|`/g, "") || trace.model || "",
         iconPath: new vscode.ThemeIcon(trace.traceId === this.parts.sessions.sessionId ? "check" : "comment"),
-        buttons: [button(pinned.has(trace.traceId) ? "unpin" : "pin"), button("rename"), button("export"), button("delete")],
+        buttons: [
+          pinned.has(trace.traceId) ? button("pinned", t("Unpin"), pin(false)) : button("pin", t("Pin"), pin(true)),
+          button("edit", t("Rename…"), { leave: () => this.rename(session) }),
+          button("export", t("Export…"), { leave: () => this.export(session) }),
+          button("trash", t("Delete…"), { leave: () => this.delete(session) }),
+        ],
         // VS Code would hide a row that matches by text but not by label.
         ...(excerpt === undefined ? {} : { alwaysShow: true }),
-        session,
+        enter: () => open(trace.traceId),
       };
     };
-    if (sessions.length === 0) return [{ label: t("No sessions yet") }];
-    const separator = (label: string): Row => ({ label, kind: vscode.QuickPickItemKind.Separator });
-    return [...(first.length > 0 ? [separator(t("pinned")), ...first.map(row), separator(t("others"))] : []), ...others.map(row)];
+    const separator = (label: string): ListRow => ({ label, kind: vscode.QuickPickItemKind.Separator });
+    const mine = first.length > 0 ? [separator(t("pinned")), ...first.map(row), separator(t("others")), ...others.map(row)] : others.map(row);
+    const elsewhere = hits.filter(({ folder }) => folder !== null).map((hit): ListRow => ({
+      label: hit.title || t("Untitled session"),
+      description: [path.basename(hit.folder ?? ""), hit.user].filter(Boolean).join(" · "),
+      detail: hit.excerpt,
+      iconPath: new vscode.ThemeIcon("folder"),
+      alwaysShow: true,
+      enter: () => this.openElsewhere(hit),
+    }));
+    return [
+      ...(sessions.length > 0 ? mine : [{ label: t("No sessions yet") }]),
+      ...(elsewhere.length > 0 ? [separator(t("in other folders")), ...elsewhere] : []),
+    ];
   }
 
   private async pin(sessionId: string, on: boolean): Promise<void> {
@@ -178,20 +154,6 @@ export function takeChosen(shared: Memory, memory: Memory, folder: string): void
   if (sessionId === undefined) return;
   void memory.update(LAST_SESSION, sessionId);
   void shared.update(folder, undefined);
-}
-
-function elsewhere(hits: readonly SessionHit[]): Row[] {
-  const rows = hits
-    .filter(({ folder }) => folder !== null)
-    .map((hit): Row => ({
-      label: hit.title || t("Untitled session"),
-      description: [path.basename(hit.folder ?? ""), hit.user].filter(Boolean).join(" · "),
-      detail: hit.excerpt,
-      iconPath: new vscode.ThemeIcon("folder"),
-      alwaysShow: true,
-      elsewhere: hit,
-    }));
-  return rows.length > 0 ? [{ label: t("in other folders"), kind: vscode.QuickPickItemKind.Separator }, ...rows] : [];
 }
 
 function titleOf({ trace }: SessionInfo): string {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Glimpses } from "../src/explore/explorations";
 import { duration } from "../src/amounts";
 import { board, UNKNOWN } from "../src/explore/score";
-import { sideAddress, sideOf, sideTitle } from "../src/explore/contents";
+import { sideAddress, sideOf, sideTitle } from "../src/explore/explorations";
 import { asksFor, childSession, explorationOf, explorationView, requestsOf, subagentOf } from "../src/explore/view";
 import { agentRow, agentSpent, askerName, lastLine, requestTitle } from "../src/explore/format";
 import { title } from "../src/diff/uris";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ALL, choose, decide, decision, isDecided, undecided } from "../src/diff/choice";
-import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES } from "../src/editor/lenses";
+import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES } from "../src/editor/features";
 import type { FileDiff } from "../src/protocol.gen";
 
 const diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\n";

@@ -39,26 +39,9 @@ export class ComposerHost {
   /** Read a mention's attachments. Throws an error with a message for the user. */
   async mention(key: string): Promise<Attachment[]> {
     const [, kind = key, about = ""] = /^(file|lines|folder|session):([^]*)$/.exec(key) ?? [];
-    switch (kind) {
-      case "file":
-        return context.file(about);
-      case "lines":
-        return [await context.lines(about)];
-      case "folder":
-        return [await context.folder(about)];
-      case "session":
-        return [await this.session(about)];
-      case "problems":
-        return [context.problems()];
-      case "selection":
-        return [context.selection()];
-      case "terminal":
-        return [await context.terminal()];
-      case "changes":
-        return [await context.changes()];
-      default:
-        return [];
-    }
+    const { file, lines, folder, problems, selection, terminal, changes } = context;
+    const readers = { file, lines, folder, problems, selection, terminal, changes, session: (id: string) => this.session(id) };
+    return Object.hasOwn(readers, kind) ? [await readers[kind as keyof typeof readers](about)].flat() : [];
   }
 
   /** Read the attachments of a mention that was typed instead of chosen; none when it names nothing. */

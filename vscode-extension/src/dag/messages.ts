@@ -1,8 +1,6 @@
-/** Messages between the extension host and the graph's page, and the session's data in them. Pure. */
+/** Messages between the extension host and the graph's page. */
 import type { Branch, Frame, GoalTree, Message, SessionView } from "../../../daemon/api/page/shapes";
-import { TOLD } from "../../../daemon/api/page/session.js";
-import type { Event, TraceMessagesParams } from "../protocol.gen";
-import type { Update } from "../session/state";
+import type { TraceMessagesParams } from "../protocol.gen";
 
 export type ToGraph =
   /** The full state, at the start and whenever frames are not enough. */
@@ -30,13 +28,4 @@ export interface SavedGraph {
   expanded: readonly string[];
   /** The goal or branch that is shown alone. */
   root?: string | null;
-}
-
-export function graphView({ trace, goalTree, branches, subagents, awaits, lastEventId }: SessionView): SessionView {
-  return { trace, goalTree, branches, subagents, awaits, lastEventId };
-}
-
-/** Return an event with the totals that it changed; undefined if it does not affect the graph. */
-export function frameOf({ event, view }: Extract<Update, { event: Event }>): Frame | undefined {
-  return view || TOLD.has(event.event) ? { ...event, view } : undefined;
 }

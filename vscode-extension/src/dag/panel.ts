@@ -3,10 +3,11 @@ import { page } from "../chat/html";
 import type { Parts } from "../extension";
 import { asProblem } from "../daemon/problems";
 import { childSession } from "../explore/view";
-import type { TraceMessagesParams } from "../protocol.gen";
+import type { Event, TraceMessagesParams } from "../protocol.gen";
 import type { Update } from "../session/state";
-import { frameOf, type FromGraph, graphView, type ToGraph } from "./messages";
-import type { Frame } from "../../../daemon/api/page/shapes";
+import type { FromGraph, ToGraph } from "./messages";
+import { TOLD } from "../../../daemon/api/page/session.js";
+import type { Frame, SessionView } from "../../../daemon/api/page/shapes";
 import { Soon } from "../observable";
 import { t } from "../l10n";
 
@@ -160,6 +161,15 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   private post(message: ToGraph): void {
     if (this.ready) void this.panel?.webview.postMessage(message);
   }
+}
+
+export function graphView({ trace, goalTree, branches, subagents, awaits, lastEventId }: SessionView): SessionView {
+  return { trace, goalTree, branches, subagents, awaits, lastEventId };
+}
+
+/** Return an event with the totals that it changed; undefined if it does not affect the graph. */
+export function frameOf({ event, view }: Extract<Update, { event: Event }>): Frame | undefined {
+  return view || TOLD.has(event.event) ? { ...event, view } : undefined;
 }
 
 /** Open the trace API's web page in the browser, at the current session. Starts the API if necessary. */

@@ -2,9 +2,15 @@ import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { Parts } from "../extension";
 import { toLsp } from "../diagnostics/editor";
-import { ALL } from "../diff/choice";
-import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES, type Target } from "./lenses";
-import { t } from "../l10n";
+import { ALL, type Choice, decision, undecided, units } from "../diff/choice";
+import type { FileDiff } from "../protocol.gen";
+import { plural, t } from "../l10n";
+
+export const ACCEPT_HUNK = "goalwright.acceptHunk";
+export const REJECT_HUNK = "goalwright.rejectHunk";
+export const ACCEPT_CHANGES = "goalwright.acceptChanges";
+export const REJECT_CHANGES = "goalwright.rejectChanges";
+export const SHOW_CHANGES = "goalwright.showChanges";
 
 const FIX = "goalwright.fix";
 const PROMPTS: ReadonlySet<string> = new Set([FIX, "goalwright.explain", "goalwright.ask"]);
@@ -110,4 +116,31 @@ function targetOf(args: readonly unknown[]): Target | undefined {
     ...(typeof about.path === "string" ? { path: about.path } : {}),
     ...(typeof about.hunk === "number" ? { hunk: about.hunk } : {}),
   };
+}
+
+/** The subject of a lens; without a path: all files of the request. */
+export interface Target {
+  requestId: string;
+  path?: string;
+  hunk?: number;
+}
+
+function hunkTitle(command: string, title: string, accepted: boolean | undefined): string | undefined {
+  if (accepted === undefined) return title;
+  if (accepted) return command === REJECT_HUNK ? t("Accepted (reject instead)") : undefined;
+  return command === ACCEPT_HUNK ? t("Rejected (accept instead)") : undefined;
+}
+
+/** Return the lens title after the decisions, or undefined to hide the lens. */
+export function lensTitle(command: string, title: string, target: Target, files: readonly FileDiff[], choice: Choice): string | undefined {
+  const { path, hunk } = target;
+  if (path !== undefined && hunk !== undefined) return hunkTitle(command, title, decision(choice, path, hunk));
+  if (command !== ACCEPT_CHANGES && command !== REJECT_CHANGES) return title;
+  const about = path === undefined ? files : files.filter((file) => file.path === path);
+  const left = undecided(about, choice).length;
+  if (left === about.reduce((sum, file) => sum + units(file), 0)) return title;
+  if (left === 0) return undefined;
+  return command === ACCEPT_CHANGES
+    ? plural(left, "Accept the other change", "Accept the other {0} changes")
+    : plural(left, "Reject the other change", "Reject the other {0} changes");
 }

@@ -55,17 +55,16 @@ export function row({ tree, running, branched }: GoalContext, goal: Goal, number
   };
 }
 
-function icon(goal: Goal, working: boolean, current: boolean): GoalRow["icon"] {
-  switch (goal.status) {
-    case "pending":
-      return { id: "circle-large-outline", color: "disabledForeground" };
-    case "in_progress":
-      return working ? { id: "loading~spin", color: "charts.blue" } : { id: current ? "arrow-circle-right" : "circle-large-filled", color: "charts.blue" };
-    case "completed":
-      return { id: "pass-filled", color: "charts.green" };
-    case "abandoned":
-      return { id: "circle-slash", color: "disabledForeground" };
-  }
+const GOAL_ICONS: Readonly<Record<Goal["status"], GoalRow["icon"]>> = {
+  pending: { id: "circle-large-outline", color: "disabledForeground" },
+  in_progress: { id: "circle-large-filled", color: "charts.blue" },
+  completed: { id: "pass-filled", color: "charts.green" },
+  abandoned: { id: "circle-slash", color: "disabledForeground" },
+};
+
+function icon({ status }: Goal, working: boolean, current: boolean): GoalRow["icon"] {
+  const known = GOAL_ICONS[status];
+  return status === "in_progress" && current ? { ...known, id: working ? "loading~spin" : "arrow-circle-right" } : known;
 }
 
 /** Return a tooltip in Markdown. The model's text is escaped, so that a goal's name cannot become a link. */

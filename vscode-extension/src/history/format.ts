@@ -9,10 +9,15 @@ type Counted = RestoredFile & Partial<Pick<FileDiff, "movedFrom">>;
 /** Longest list of names; further ones are only counted. */
 const MOST_NAMES = 15;
 
+/** Count the changed lines of all files. */
+export function lineCounts(files: readonly Pick<Counted, "added" | "removed">[]): { added: number; removed: number } {
+  return files.reduce((sum, file) => ({ added: sum.added + file.added, removed: sum.removed + file.removed }), { added: 0, removed: 0 });
+}
+
 /** Format the changed lines of all files: `+3 −1`. */
 export function counts(files: readonly Counted[]): string {
-  const sum = (pick: (file: Counted) => number): number => files.reduce((total, file) => total + pick(file), 0);
-  return `+${sum((file) => file.added)} −${sum((file) => file.removed)}`;
+  const { added, removed } = lineCounts(files);
+  return `+${added} −${removed}`;
 }
 
 const RESTORED: Readonly<Record<FilesRestored["action"], (what: string) => string>> = {

@@ -1,5 +1,6 @@
 import { duration } from "../amounts";
-import type { FileDiff, Mode, PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
+import type { Mode, PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
+import { lineCounts } from "../history/format";
 import { isOver, type SessionState, type ToolResult } from "./state";
 import { modeWords } from "../permission/format";
 import { t } from "../l10n";
@@ -55,6 +56,7 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
   const metadata = result?.metadata ?? {};
   const input = argumentsOf(call.input);
   const [file] = request?.files ?? [];
+  const asked = request && file && lineCounts(request.files);
   const verdict = verdictOf(metadata);
   const job = jobOf(session, call, result);
   const state = job ? jobState(job) : stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false);
@@ -66,8 +68,8 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
     // A job's title contains its id, for which the row has no space.
     title: job ? mainArgument(input) : titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
-    added: number(metadata["added"]) ?? total(request, (one) => one.added),
-    removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),
+    added: number(metadata["added"]) ?? asked?.added,
+    removed: number(metadata["removed"]) ?? asked?.removed,
     diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
     altered: metadata["altered"] === true,
     modelSays: call.name === "bash" ? said(text(input["description"]), text(input["reason"])) : "",
@@ -124,11 +126,6 @@ function stateOf(
   }
   if (waiting) return "waiting for approval";
   return started ? "running" : "pending";
-}
-
-function total(request: PermissionRequest | undefined, count: (file: FileDiff) => number): number | undefined {
-  if (!request || request.files.length === 0) return undefined;
-  return request.files.reduce((sum, file) => sum + count(file), 0);
 }
 
 /** Return a command's exit code; 0 for other tools. */

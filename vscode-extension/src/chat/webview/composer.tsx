@@ -10,9 +10,9 @@ import { useCompletions } from "./completion";
 import { answerOf, draftOf, post, saveAnswer, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
 import { NoticeLine } from "./message";
+import { Refused } from "./request_card";
 import { AgentButton, ModeButton, ModelButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
-import { visibleLine } from "./visible";
 import { t } from "../../l10n";
 
 /** Turn a text into an answer: the answer to a question, or feedback that rejects any other request. */
@@ -179,12 +179,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         </div>
       )}
       <Chips files={files} active={view.surrounding.active} onRemove={remove} />
-      {problem && (
-        <p class="refused" role="alert">
-          <Icon name="warning" />
-          <span>{visibleLine(problem)}</span>
-        </p>
-      )}
+      <Refused error={problem} />
       {note && <NoticeLine level="info" text={note} />}
       {completions.list}
       <textarea

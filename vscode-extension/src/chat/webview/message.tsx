@@ -192,7 +192,7 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
           case "tool_call":
             return (
               <Fragment key={index}>
-                <MarkBefore call={part.type === "reads" ? part.calls[0] : part} marks={marks} tree={session.goalTree} />
+                <GoalMark goalId={marks?.get((part.type === "reads" ? part.calls[0]?.id : part.id) ?? "")} tree={session.goalTree} />
                 <Calls part={part} session={session} changes={changes} explored={explored} />
               </Fragment>
             );
@@ -222,12 +222,6 @@ function Calls({ part, session, changes, explored }: Pick<MessageProps, "session
       <Work session={session} call={part} explored={explored} />
     </ToolCard>
   );
-}
-
-/** The mark of a goal before the call that starts work on it. */
-function MarkBefore({ call, marks, tree }: { call: ToolCallPart | undefined; marks: MessageProps["marks"]; tree: GoalTree }): JSX.Element | null {
-  const goalId = call && marks?.get(call.id);
-  return goalId === undefined ? null : <GoalMark goalId={goalId} tree={tree} />;
 }
 
 /** The branches or the sub-agent that a call started. */
@@ -290,13 +284,13 @@ export function Fixes({ errorKind, provider }: { errorKind: string; provider: st
   );
 }
 
-/** A mark where work on a goal begins. */
-export const GoalMark = memo(({ goalId, tree }: { goalId: string; tree: GoalTree }): JSX.Element | null => {
+/** A mark where work on a goal begins; nothing without one. */
+export const GoalMark = memo(({ goalId, tree }: { goalId: string | undefined; tree: GoalTree }): JSX.Element | null => {
   const goal = goalOf(tree, goalId);
   if (!goal) return null;
-  const number = goalNumbers(tree).get(goalId);
+  const number = goalNumbers(tree).get(goal.id);
   return (
-    <p class="goal-mark" data-goal={goalId} title={goal.description}>
+    <p class="goal-mark" data-goal={goal.id} title={goal.description}>
       <Icon name="goal" />
       <span dir="auto">{number ? `${number} ${goal.description}` : goal.description}</span>
     </p>

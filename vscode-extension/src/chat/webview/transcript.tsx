@@ -1,12 +1,12 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { GoalTree, Part } from "../../protocol.gen";
+import type { Part } from "../../protocol.gen";
 import { goalMarks, grouped, lines } from "../../session/lines";
 import { planAnswers, plannedWork } from "../../session/plan";
 import type { Item, SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/view";
-import { turnChanges } from "../../history/format";
+import { lineCounts, turnChanges } from "../../history/format";
 import type { Changes, Surrounding } from "../messages";
 import { lastPrompt } from "../../composer/text";
 import { TextButton } from "./buttons";
@@ -46,7 +46,7 @@ export function Transcript({ session, outbox, changes, explored, local, own: edi
       {drawn.map((item) => (
         <div class="line" key={item.key}>
           {item.key === own && <p class="from-main" role="separator"><span>{t("Shared history")}</span></p>}
-          {mark(marks.get(item.key), goalTree)}
+          <GoalMark goalId={marks.get(item.key)} tree={goalTree} />
           {item.kind === "compaction" ? (
             <Compaction line={item} />
           ) : item.kind === "message" ? (
@@ -188,19 +188,15 @@ function marksIn(parts: readonly Part[], marks: ReadonlyMap<string, string>): Re
   return parts.some((part) => part.type === "tool_call" && marks.has(part.id)) ? marks : undefined;
 }
 
-function mark(goalId: string | undefined, tree: GoalTree): JSX.Element | null {
-  return goalId === undefined ? null : <GoalMark goalId={goalId} tree={tree} />;
-}
-
 /** The files that the last turn changed, with buttons to review or undo them. */
 function ChangedFiles({ items, changes }: { items: readonly Item[]; changes: Changes }): JSX.Element | null {
   const turn = turnChanges(items, changes);
   if (!turn) return null;
-  const sum = (pick: (file: { added: number; removed: number }) => number): number => turn.files.reduce((total, file) => total + pick(file), 0);
+  const { added, removed } = lineCounts(turn.files);
   return (
     <section class="changed" aria-label={t("Changed files")}>
       <span class="changed-count">{plural(turn.files.length, "{0} file changed", "{0} files changed")}</span>
-      <Counts added={sum((file) => file.added)} removed={sum((file) => file.removed)} />
+      <Counts added={added} removed={removed} />
       <div class="buttons">
         <TextButton label={t("Review")} message={{ type: "reviewSince", messageId: turn.messageId }} />
         <TextButton label={t("Undo…")} message={{ type: "restoreBefore", messageId: turn.messageId }} />

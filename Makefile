@@ -56,9 +56,7 @@ check: $(INSTALLED) $(MODULES) ## lint, format, types, import rules, generated f
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/basedpyright
 	$(VENV)/bin/lint-imports
-	$(PY) $(EXT)/scripts/generate_protocol.py --check
-	$(PY) $(EXT)/scripts/generate_settings.py --check
-	$(PY) $(EXT)/scripts/generate_docs.py --check
+	$(PY) $(EXT)/scripts/generate.py --check
 	$(PY) -m tests.prose
 	$(VENV)/bin/codespell $(SPELLED)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
@@ -74,9 +72,7 @@ bench: $(INSTALLED) ## benchmarks: start, overhead a turn, memory, beside other 
 	@$(PY) -m tests.evals.benchmarks $(ARGS)
 
 generate: $(INSTALLED) ## rewrite the generated files
-	$(PY) $(EXT)/scripts/generate_protocol.py
-	$(PY) $(EXT)/scripts/generate_settings.py
-	$(PY) $(EXT)/scripts/generate_docs.py
+	$(PY) $(EXT)/scripts/generate.py
 	$(PY) -m tests.prose --prune
 
 screenshots: prepare-test ## take the pictures in docs/screenshots anew, in real VS Code and a browser

@@ -86,9 +86,9 @@ def test_npmrc_beside_each_lock_file_omits_registry_urls() -> None:
         assert "omit-lockfile-registry-resolved=true" in (lock.parent / ".npmrc").read_text()
 
 
-def test_generated_protocol_types_of_the_extension_are_current() -> None:
+def test_generated_files_of_extension_and_documents_are_current() -> None:
     done = subprocess.run(
-        [sys.executable, "vscode-extension/scripts/generate_protocol.py", "--check"],
+        [sys.executable, "vscode-extension/scripts/generate.py", "--check"],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

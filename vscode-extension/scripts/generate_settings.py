@@ -1,4 +1,4 @@
-"""Write the settings of VS Code and the schema of config.json from ``daemon/settings.py``; ``--check`` only compares.
+"""Write the settings of VS Code and the schema of config.json from ``daemon/settings.py``.
 
 Writes ``schemas/config.schema.json``, ``contributes.configuration`` of ``package.json``, the English descriptions in
 ``package.nls.json`` and the table by which the extension hands the settings to the daemon
@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-ROOT = Path(__file__).resolve().parents[2]
-EXTENSION = ROOT / "vscode-extension"
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+from daemon.settings import settings_schema
 
-from generated import write_or_check  # noqa: E402
-
-from daemon.settings import settings_schema  # noqa: E402
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "model": ("model", "fallback_model", "models", "thinking_tokens", "max_tokens"),
@@ -158,8 +153,9 @@ def table(properties: dict[str, Any]) -> str:
     )
 
 
-def files() -> dict[Path, str]:
+def files(root: Path) -> dict[Path, str]:
     """Return what each file should hold."""
+    extension = root / "vscode-extension"
     schema = settings_schema()
     properties = {key: resolved(value, schema) for key, value in schema["properties"].items()}
     grouped = {key for group in GROUPS.values() for key in group}
@@ -167,18 +163,18 @@ def files() -> dict[Path, str]:
         raise SystemExit(f"in no group of generate_settings.py: {', '.join(missing)}")
     properties = {key: value for key, value in properties.items() if key not in ELSEWHERE}
     schema["properties"]["$schema"] = {"type": "string"}
-    manifest = EXTENSION / "package.json"
+    manifest = extension / "package.json"
     text = manifest.read_text("utf-8")
     block = manifest_block(json.loads(text), properties)
-    words = EXTENSION / "package.nls.json"
+    words = extension / "package.nls.json"
     english = json.loads(words.read_text("utf-8"))
     for key, value in properties.items():
         english.setdefault(f"setting.{setting_name(key)}", f"{value['description']} {UNSET}")
     return {
-        EXTENSION / "schemas" / "config.schema.json": json.dumps(schema, indent=2) + "\n",
+        extension / "schemas" / "config.schema.json": json.dumps(schema, indent=2) + "\n",
         manifest: _BLOCK.sub(lambda _: block, text),
         words: json.dumps(english, indent=2, ensure_ascii=False) + "\n",
-        EXTENSION / "src" / "daemon" / "settings.gen.ts": table(properties),
+        extension / "src" / "daemon" / "settings.gen.ts": table(properties),
     }
 
 
@@ -186,12 +182,3 @@ def resolved(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     """Return a property with what it refers to."""
     reference = value.get("$ref", "")
     return {**schema["$defs"][reference.rpartition("/")[2]], **value} if reference else value
-
-
-def main() -> int:
-    """Write, or with ``--check`` compare. Returns the exit code."""
-    return write_or_check(__doc__, files())
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

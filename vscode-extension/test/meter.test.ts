@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { budgets, cacheShare, changed, choices, complaint, details, isBudget, line, merged, spentWords, warningWords } from "../src/meter/model";
+import { budgets, cacheWords, changed, choices, complaint, details, isBudget, line, merged, spentWords, warningWords } from "../src/meter/model";
 import type { GoalMeter, GoalTree } from "../src/protocol.gen";
 import { goal, meter, NO_BUDGET, request } from "./fakes/protocol";
 
@@ -13,8 +13,8 @@ function goalMeter(goalId: string, cost: number): GoalMeter {
 }
 
 test("the share from cache is of all that was sent", () => {
-  assert.equal(cacheShare({ input: 10, output: 999, cacheRead: 80, cacheWrite: 10, unpriced: 0 }), 0.8);
-  assert.equal(cacheShare({ ...NOTHING, output: 5 }), undefined);
+  assert.equal(cacheWords({ input: 10, output: 999, cacheRead: 80, cacheWrite: 10, unpriced: 0 }), "80 % cache hits");
+  assert.equal(cacheWords({ ...NOTHING, output: 5 }), "");
 });
 
 test("the line says how full, what it cost, and how much came from cache", () => {

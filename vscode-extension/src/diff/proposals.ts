@@ -198,13 +198,8 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     throw vscode.FileSystemError.NoPermissions(uri);
   }
 
-  delete(uri: vscode.Uri): never {
-    throw vscode.FileSystemError.NoPermissions(uri);
-  }
-
-  rename(uri: vscode.Uri): never {
-    throw vscode.FileSystemError.NoPermissions(uri);
-  }
+  readonly delete = this.createDirectory;
+  readonly rename = this.createDirectory;
 
   private async read(uri: vscode.Uri): Promise<{ bytes: Uint8Array; entry: Entry; readonly: boolean }> {
     const proposed = proposedBy(uri);

@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
 import { aboutOf, addressOf, type Address } from "../diff/uris";
-import type { BranchContentParams, BranchMeta, FileDiff, SessionUpdate } from "../protocol.gen";
+import type { BranchContentParams, FileDiff, SessionUpdate } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Records } from "./record";
 import { childSession, type Explored, type Glimpse, NOTHING_EXPLORED, type Outcome, outcomeKey } from "./view";
@@ -46,9 +46,7 @@ export class Explorations extends Observable {
   /** Open the diff of a branch, or of one of its files. */
   async open(sessionId: string, branchId: string, path?: string): Promise<void> {
     const files = await this.files(sessionId, branchId);
-    const branch = this.branch(sessionId, branchId);
-    const title = branch ? t("Branch {0}", branchLabel({ id: branchId, description: brief(branch.description) })) : t("Branch {0}", branchId);
-    await showContents(sessionId, branchId, title, path === undefined ? files : files.filter((file) => file.path === path));
+    await showContents(sessionId, branchId, t("Branch {0}", this.nameOf(sessionId, branchId)), path === undefined ? files : files.filter((file) => file.path === path));
   }
 
   /** Apply a branch, or files of branches; writing needs approval as usual. Never throws. */
@@ -75,8 +73,7 @@ export class Explorations extends Observable {
 
   /** Remove a branch's work after confirmation, because this cannot be undone. */
   async remove(sessionId: string, branchId: string): Promise<void> {
-    const branch = this.branch(sessionId, branchId);
-    const name = branch ? branchLabel({ id: branchId, description: brief(branch.description) }) : branchId;
+    const name = this.nameOf(sessionId, branchId);
     const detail = t("Its changes are deleted and can no longer be used; its conversation is kept. This cannot be undone.");
     const answer = await vscode.window.showWarningMessage(t("Remove branch {0}?", name), { modal: true, detail }, t("Remove"));
     if (answer === undefined) return;
@@ -87,9 +84,11 @@ export class Explorations extends Observable {
     return (await this.daemon.request("goalwright/explore/files", { sessionId, branchId })).files;
   }
 
-  private branch(sessionId: string, branchId: string): BranchMeta | undefined {
+  /** Return the label of a branch, shortened, or else its id. */
+  private nameOf(sessionId: string, branchId: string): string {
     const state = [this.sessions.state, this.records.state].find((one) => one?.session.trace.traceId === sessionId);
-    return state?.branches[branchId];
+    const branch = state?.branches[branchId];
+    return branch ? branchLabel({ id: branchId, description: brief(branch.description) }) : branchId;
   }
 
   private show(change: Partial<Explored>): void {

@@ -71,11 +71,6 @@ export function agentSpent({ messageCount, usage, cost }: SubagentMeta): string 
   return spentWords({ messageCount, totalTokens, totalCost: cost, unpricedTokens: usage.unpriced });
 }
 
-/** Return the choice that applies one file of a branch. */
-export function fileChoiceOf(branchId: string, path: string): string {
-  return `${branchId}:${path}`;
-}
-
 export function brief(text: string): string {
   return shortened(oneLine(text), 48);
 }

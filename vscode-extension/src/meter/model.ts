@@ -25,16 +25,10 @@ export function total(usage: Usage): number {
   return sent(usage) + usage.output;
 }
 
-/** Return the share of input tokens read from the provider's cache, 0 … 1; undefined when nothing was sent. */
-export function cacheShare(usage: Usage): number | undefined {
-  const all = sent(usage);
-  return all > 0 ? usage.cacheRead / all : undefined;
-}
-
-/** Format the cache hits: `83 % cache hits`; empty when nothing was sent. */
+/** Format the share of input tokens read from the provider's cache: `83 % cache hits`; empty when nothing was sent. */
 export function cacheWords(usage: Usage): string {
-  const share = cacheShare(usage);
-  return share === undefined ? "" : t("{0} cache hits", percent(share));
+  const all = sent(usage);
+  return all > 0 ? t("{0} cache hits", percent(usage.cacheRead / all)) : "";
 }
 
 /** Format usage: `12k tokens · $0.02 · 83 % cache hits`; empty when nothing was used. */

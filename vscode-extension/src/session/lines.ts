@@ -1,6 +1,6 @@
 /** Lines of the transcript, in which the messages of a compaction form one line. Pure. */
 import { short } from "../amounts";
-import type { CompactionPart, Message, Part, ToolCallPart } from "../protocol.gen";
+import type { Message, Part, ToolCallPart } from "../protocol.gen";
 import { type Item, type SessionState, stopNotice } from "./state";
 import { argumentsOf } from "./tools";
 import { plural, t } from "../l10n";
@@ -20,10 +20,6 @@ export interface CompactionLine {
 
 export type Line = Item | CompactionLine;
 
-export function compactionOf(message: Message): CompactionPart | undefined {
-  return message.content.find((part) => part.type === "compaction");
-}
-
 /** Convert items to lines. With `running`, a turn is under way and may still complete a compaction. */
 export function lines(items: readonly Item[], running: boolean): Line[] {
   const found: Line[] = [];
@@ -42,7 +38,7 @@ export function lines(items: readonly Item[], running: boolean): Line[] {
       continue;
     }
     const { message } = item;
-    const part = compactionOf(message);
+    const part = message.content.find((one) => one.type === "compaction");
     if (!part) {
       found.push(item);
       continue;

@@ -12,7 +12,7 @@ import { Icon } from "./icons";
 import { NoticeLine } from "./message";
 import { Refused } from "./request_card";
 import { AgentButton, ModeButton, ModelButton } from "./mode";
-import { isBusy, type ViewState } from "./store";
+import type { ViewState } from "./store";
 import { t } from "../../l10n";
 
 /** Turn a text into an answer: the answer to a question, or feedback that rejects any other request. */
@@ -70,7 +70,8 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     window.addEventListener("message", onMessage);
     return () => window.removeEventListener("message", onMessage);
   }, [id]);
-  const busy = isBusy(view);
+  // A turn runs or waits for an answer.
+  const busy = view.session !== null && view.session.session.status !== "idle";
   const { phase } = view.surrounding.connection;
   const model = view.session?.session.model || view.surrounding.model;
   const possible = phase !== "noFolder" && phase !== "failed" && phase !== "installing";

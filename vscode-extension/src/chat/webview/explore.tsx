@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { board } from "../../explore/score";
 import { type BranchView, childSession, type ExplorationView, type Explored, type Glimpse, type Outcome, outcomeKey } from "../../explore/view";
-import { agentSpent, agentState, type BranchState, brief, fileChoiceOf, lastLine, oneLine, spentWords, STATE_WORDS } from "../../explore/format";
+import { agentSpent, agentState, type BranchState, brief, lastLine, oneLine, spentWords, STATE_WORDS } from "../../explore/format";
 import { TextButton, Verbatim } from "./buttons";
 import { Icon, type IconName } from "./icons";
 import { bareLine, visible, visibleLine } from "./visible";
@@ -206,7 +206,7 @@ function File({ sessionId, exploreStartId, branchId, file }: FileProps): JSX.Ele
         label={t("Use file")}
         class="quiet"
         aria-label={t("Use file {0} of branch {1}", visibleLine(path), branchId)}
-        message={{ type: "useBranch", sessionId, exploreStartId, choice: [fileChoiceOf(branchId, path)] }}
+        message={{ type: "useBranch", sessionId, exploreStartId, choice: [`${branchId}:${path}`] }}
       />
     </li>
   );

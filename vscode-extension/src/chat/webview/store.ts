@@ -54,8 +54,3 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
       return state;
   }
 }
-
-/** Return true while a turn runs or waits for an answer. */
-export function isBusy(state: ViewState): boolean {
-  return state.session !== null && state.session.session.status !== "idle";
-}

@@ -82,7 +82,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       parts.attention.onDidChange(() => this.showBadge()),
       sessions.onUndelivered(({ text, attachments }) => this.giveBack(text, attachments)),
       surrounding.onDidChange((value) => this.show({ surrounding: value })),
-      review.onDidChoose(() => this.show({ choices: review.choices })),
+      review.onDidChange(() => this.show({ choices: review.choices })),
       explorations.onDidChange(() => this.show({ explored: explorations.shown })),
       records.onDidChange((update) => {
         if (update) this.post({ type: "updates", of: "record", updates: [update] });

@@ -9,6 +9,7 @@ import { answers, choose, decide, edit, fileChoice, hunksOf, isEmpty, selected, 
 import { Drafts } from "./drafts";
 import { Proposals } from "./proposals";
 import { address, AFTER, BEFORE, proposedBy, title, type Proposed } from "./uris";
+import { Observable } from "../observable";
 import { t } from "../l10n";
 
 /** Time after a keystroke during which the user counts as typing, in milliseconds. */
@@ -19,13 +20,10 @@ const NOTHING: readonly PermissionRequest[] = [];
 
 /**
  * The user's review of pending requests: accepted hunks and files, the proposed text in VS Code's diff editor with the
- * user's edits, and the answer. Editors close when a request is answered, here or elsewhere.
+ * user's edits, and the answer. Editors close when a request is answered, here or elsewhere. `onDidChange` fires when
+ * `choices` changes.
  */
-export class Review implements vscode.Disposable {
-  private readonly chosen = new vscode.EventEmitter<void>();
-  /** Fires when `choices` changes. */
-  readonly onDidChoose = this.chosen.event;
-  private readonly disposables: vscode.Disposable[];
+export class Review extends Observable {
   private readonly drafts: Drafts;
   private readonly proposals: Proposals;
   /** Requests whose diffs were opened automatically once; a diff that the user closed is not reopened. */
@@ -52,11 +50,11 @@ export class Review implements vscode.Disposable {
     /** Return the focus to the chat if it is visible. */
     private readonly backToChat: () => Promise<void>,
   ) {
+    super();
     this.drafts = new Drafts(memory);
     const draft = ({ requestId, path }: Proposed): string | undefined => this.drafts.texts(requestId)[path];
     this.proposals = new Proposals(daemon, (...about) => this.proposedText(...about), draft, log);
-    this.disposables = [
-      this.chosen,
+    this.disposables.push(
       this.proposals,
       this.proposals.onDidEdit((proposed) => this.quietly(this.note(proposed))),
       vscode.window.onDidChangeTextEditorSelection(({ kind, textEditor }) => {
@@ -70,7 +68,7 @@ export class Review implements vscode.Disposable {
       vscode.window.tabGroups.onDidChangeTabGroups(() => this.noteFront()),
       sessions.onDidChange(() => this.sync()),
       sessions.onDidAnswer(({ request, by }) => this.quietly(this.settle(request.requestId, by))),
-    ];
+    );
     this.sync();
   }
 
@@ -268,9 +266,9 @@ export class Review implements vscode.Disposable {
     }
   }
 
-  dispose(): void {
+  override dispose(): void {
     clearTimeout(this.timer);
-    vscode.Disposable.from(...this.disposables).dispose();
+    super.dispose();
   }
 
   /** Return the answers for the files of a request, after reading the editors again. */
@@ -320,7 +318,7 @@ export class Review implements vscode.Disposable {
   private setChoice(request: PermissionRequest, choice: Choice): void {
     if (choice === this.drafts.choice(request.requestId)) return;
     this.drafts.setChoice(request, choice);
-    this.chosen.fire();
+    this.changed.fire();
   }
 
   private proposedText({ requestId, path }: Proposed, { before, after }: PermissionContentResult): string {
@@ -339,7 +337,7 @@ export class Review implements vscode.Disposable {
     const ids = new Set(pending.map((request) => request.requestId));
     const adopted = pending.filter((request) => this.drafts.adopt(request, ids));
     // The card may have been rendered already.
-    if (adopted.length > 0) this.chosen.fire();
+    if (adopted.length > 0) this.changed.fire();
     const automatic = vscode.workspace.getConfiguration("goalwright").get<boolean>("openDiffAutomatically", true);
     this.quietly(this.settleStale(ids));
     for (const request of pending) {
@@ -395,7 +393,7 @@ export class Review implements vscode.Disposable {
     const again = !this.ours.has(requestId) && by === "" && this.goesOn;
     const texts = this.ours.delete(requestId) || again ? {} : this.drafts.texts(requestId);
     if (!again) this.drafts.drop(requestId);
-    this.chosen.fire();
+    this.changed.fire();
     // The rest of a review of several files opens again.
     const rest = this.tabs(requestId).filter(isMulti).flatMap(sides).find((other) => this.pending(other.requestId));
     await this.close(() => this.tabs(requestId));

@@ -32,7 +32,7 @@ export class EditorFeatures implements vscode.Disposable {
   private readonly subscription: vscode.Disposable;
 
   constructor(private readonly parts: Pick<Parts, "daemon" | "sessions" | "review" | "chat" | "tell">) {
-    this.subscription = parts.review.onDidChoose(() => parts.daemon.refreshLenses());
+    this.subscription = parts.review.onDidChange(() => parts.daemon.refreshLenses());
   }
 
   readonly middleware: Pick<Middleware, "executeCommand" | "provideCodeActions" | "provideCodeLenses"> = {

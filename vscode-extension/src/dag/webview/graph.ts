@@ -5,7 +5,7 @@ import { takeBranch } from "../../../../daemon/api/page/expansion.js";
 import { PlanGraph } from "../../../../daemon/api/page/plan_graph.js";
 import { applyEvent, changesOf } from "../../../../daemon/api/page/session.js";
 import type { DagEdge, DagNode, Frame, SessionView } from "../../../../daemon/api/page/shapes";
-import type { ToGraph } from "../messages";
+import type { ToGraph } from "../panel";
 
 export interface GraphHooks {
   /** Called when title, status or totals change. */

@@ -1,6 +1,6 @@
 import { ApiError } from "../../../../daemon/api/page/api.js";
 import type { TraceMessagesParams } from "../../protocol.gen";
-import type { FromGraph, SavedGraph, ToGraph } from "../messages";
+import type { FromGraph, SavedGraph, ToGraph } from "../panel";
 
 interface VSCode {
   postMessage(message: FromGraph): void;

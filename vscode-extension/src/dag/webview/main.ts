@@ -8,7 +8,7 @@ import { showWay } from "../../../../daemon/api/page/levels.js";
 import { coloursOf, pictureOf } from "../../../../daemon/api/page/picture.js";
 import { messagesWord, money, nodeStatusWord, sessionWord, tokensWord } from "../../../../daemon/api/page/format.js";
 import { progress } from "../../goals/tree";
-import type { ToGraph } from "../messages";
+import type { ToGraph } from "../panel";
 import { Graph } from "./graph";
 import { HostMessages, post, save, saved } from "./host";
 import { plural, t } from "../../l10n";

@@ -26,7 +26,7 @@ const KNOWN: ReadonlySet<PageCommand> = new Set([...ASKING_COMMANDS, ...OTHER_CO
 
 type Prompt = { text: string; attachments: Attachment[] };
 type Started = { sessionId: string; exploreStartId: string };
-/** What the composer wants completed. */
+/** A request of the composer for completions. */
 type Completing = { id: number; sign: "@" | "/"; query: string; begins: boolean };
 
 /** Thrown when a mention cannot be resolved. */

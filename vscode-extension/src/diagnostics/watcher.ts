@@ -17,7 +17,7 @@ export interface Editor<T> {
   pull(uri: string, language: string): Promise<Pulled<T>> | undefined;
 }
 
-/** What the daemon gets, with the editor's own diagnostics. */
+/** The daemon's answer about a file, with the editor's own diagnostics. */
 export type FileAnswer<T> = Pick<EditorFileDiagnostics, "uri" | "freshness"> & { diagnostics: readonly T[]; before: readonly T[] | null };
 export type Answer<T> = Pick<EditorDiagnosticsResult, "generation"> & Record<"files" | "others", FileAnswer<T>[]>;
 

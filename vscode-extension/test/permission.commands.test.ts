@@ -203,3 +203,18 @@ test("a server that needs a sign-in has a button that opens its page", async () 
   assert.deepEqual(asked, ["goalwright/mcp/list", "goalwright/mcp/login", "goalwright/mcp/loggedIn"]);
   assert.equal(shown.at(-1), "You are signed in to docs.");
 });
+
+test("MCP servers that start are looked at until they have started", { timeout: 30_000 }, async () => {
+  const server: McpServer = { name: "docs", source: "config.json", state: "starting", error: "", signedIn: false, tools: [], prompts: [], resources: 0, logFile: "" };
+  const starts: unknown[] = [];
+  const request = async (_: string, { start }: { start: boolean }): Promise<unknown> => {
+    starts.push(start);
+    return { servers: [{ ...server }], problems: [] };
+  };
+  void showServers({ request, connect: () => Promise.resolve() } as unknown as Daemon);
+  await settled();
+  assert.equal(picks[0]?.row("docs").description, "starting · config.json");
+  server.state = "ready";
+  while (picks[0]?.row("docs").description !== "ready, tools: 0 · config.json") await settled();
+  assert.deepEqual(starts, [true, false]);
+});

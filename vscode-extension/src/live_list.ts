@@ -10,7 +10,7 @@ export interface ListRow extends vscode.QuickPickItem {
   buttons?: readonly ListButton[];
   /** Called by Enter, after the list has closed. Without it, Enter does nothing. */
   enter?: (() => unknown) | undefined;
-  /** True when the row will change by itself, so that the rows are read again. */
+  /** True when the row changes automatically, so that the rows are read again. */
   changing?: boolean;
 }
 

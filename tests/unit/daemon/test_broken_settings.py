@@ -141,7 +141,7 @@ def test_a_file_full_of_problems_is_told_in_brief(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"", "it is empty"),
-        (b'{\n  "a": 1,\n}', "quote or bracket at line 3, column 1"),
+        (b'{\n  "a" 1\n}', "quote or bracket at line 2, column 7"),
         (b'{"a": "\xff"}', "it is not UTF-8 text: save it as UTF-8"),
         (b"[" * 100_000, "it is nested too deeply"),
         (b"[]", "it must hold a JSON object"),

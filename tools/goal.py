@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tools.access import suggestions
 from tools.goal_lines import split_goals
 from tools.text.truncate import head, short
-from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.tool import PermissionAsk, PlanEdit, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -104,20 +104,7 @@ class GoalTool(Tool[GoalInput], name="goal"):
             raise ToolError(
                 "Nothing to do: give at least one of add, done, abandon, focus, rename, and goal with before or after."
             )
-        if args.revert_files and abandon is None:
-            raise ToolError("revert_files goes with abandon: it undoes the file changes of that goal.")
-        moves = goal if (before or after) and not goals else None
-        added = "\n".join(goals) or None
-        wanted = {
-            "done": done,
-            "abandon": abandon,
-            "focus": focus,
-            "add": added,
-            "rename": rename,
-            "move": moves,
-        }
-        await ask_for_plan(ctx, wanted)
-        told = await ctx.plan.update(
+        edit = PlanEdit(
             add=goals,
             reason=args.reason,
             done=done,
@@ -129,6 +116,18 @@ class GoalTool(Tool[GoalInput], name="goal"):
             after=after,
             revert_files=args.revert_files,
         )
+        moves = goal if (before or after) and not goals else None
+        added = "\n".join(goals) or None
+        wanted = {
+            "done": done,
+            "abandon": abandon,
+            "focus": focus,
+            "add": added,
+            "rename": rename,
+            "move": moves,
+        }
+        await ask_for_plan(ctx, wanted)
+        told = await ctx.plan.update(edit)
         said = [
             f"done: {done}" if done is not None else "",
             f"abandoned: {abandon}" if abandon is not None else "",

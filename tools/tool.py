@@ -314,6 +314,55 @@ class PlanChange:
     description: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEdit:
+    """The operations of one call of ``goal``. Raises ToolError for those that exclude each other.
+
+    ``focus``, ``goal``, ``before`` and ``after`` name goals by id (``g4``) or display number (``2.1``). ``goal`` is
+    the subject of ``done``, ``abandon`` and ``rename``, None the one in focus. ``before`` or ``after`` is the place
+    of the goals of ``add``; without ``add``, that of ``goal``. ``rename`` is another description; ``revert_files``
+    belongs to ``abandon`` and undoes the changes for the goal, after approval.
+    """
+
+    add: Sequence[str] = ()
+    reason: str | None = None
+    done: str | None = None
+    abandon: str | None = None
+    focus: str | None = None
+    rename: str | None = None
+    goal: str | None = None
+    before: str | None = None
+    after: str | None = None
+    revert_files: bool = False
+
+    def __post_init__(self) -> None:
+        moves = self.place is not None
+        if self.done is not None and self.abandon is not None:
+            raise ToolError("A goal is either done or abandoned: give one of the two.")
+        if self.revert_files and self.abandon is None:
+            raise ToolError("revert_files goes with abandon: it undoes the file changes of that goal.")
+        if self.rename is not None and self.ends and (self.focus is None or self.goal is not None):
+            raise ToolError("rename is for a goal that stays open: add the new work as a new goal.")
+        if self.before is not None and self.after is not None:
+            raise ToolError("A goal goes either before or after another one: give one of the two.")
+        if moves and not self.add and self.goal is None:
+            raise ToolError("before and after need add (for new goals) or goal (for one that moves).")
+        if self.goal is not None and not (self.add or self.ends or self.rename is not None or moves):
+            raise ToolError(
+                "goal names the goal for done, abandon, rename, add, before or after: give one of them."
+            )
+
+    @property
+    def place(self) -> str | None:
+        """The goal beside which something goes."""
+        return self.before if self.before is not None else self.after
+
+    @property
+    def ends(self) -> bool:
+        """A goal is completed or abandoned."""
+        return self.done is not None or self.abandon is not None
+
+
 class Plan(Protocol):
     """The goal tree, as the ``goal`` tool sees it, or the ``step`` tool."""
 
@@ -322,28 +371,11 @@ class Plan(Protocol):
         """Return the changes of the last successful ``update`` or ``step``, in order, for the display."""
         ...
 
-    async def update(
-        self,
-        *,
-        add: Sequence[str] = (),
-        reason: str | None = None,
-        done: str | None = None,
-        abandon: str | None = None,
-        focus: str | None = None,
-        rename: str | None = None,
-        goal: str | None = None,
-        before: str | None = None,
-        after: str | None = None,
-        revert_files: bool = False,
-    ) -> str:
+    async def update(self, edit: PlanEdit) -> str:
         """Apply the operations; all of them or none.
 
-        ``focus``, ``goal``, ``before`` and ``after`` name goals by id (``g4``) or display number (``2.1``). ``goal`` is
-        the subject of ``done``, ``abandon`` and ``rename``, None the one in focus. ``before`` or ``after`` is the place
-        of the goals of ``add``; without ``add``, that of ``goal``. ``rename`` is another description; ``revert_files``
-        belongs to ``abandon`` and undoes the changes for the goal, after approval. Returns a short result for the model
-        (which sees the plan itself in each request). Raises ToolError when an operation is not possible (the tree is
-        then unchanged).
+        Returns a short result for the model (which sees the plan itself in each request). Raises ToolError when an
+        operation is not possible (the tree is then unchanged).
         """
         ...
 

@@ -12,7 +12,7 @@ from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
 from tools.localization import english
 from tools.text.truncate import short
-from tools.tool import PlanChange, PlanOperation, ToolError
+from tools.tool import PlanChange, PlanEdit, PlanOperation, ToolError
 
 if TYPE_CHECKING:
     from daemon.model.goals import Goal, PlanFront
@@ -26,31 +26,6 @@ _RENUMBERED = 12
 
 class StaleNumberError(PlanError):
     """A display number that names another goal than when the model saw the plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class _GoalArguments:
-    """The arguments of one call of ``goal``."""
-
-    add: Sequence[str]
-    reason: str
-    done: str | None
-    abandon: str | None
-    focus: str | None
-    rename: str | None
-    goal: str | None
-    before: str | None
-    after: str | None
-
-    @property
-    def place(self) -> str | None:
-        """The goal beside which something goes."""
-        return self.before if self.before is not None else self.after
-
-    @property
-    def ends(self) -> bool:
-        """A goal is completed or abandoned."""
-        return self.done is not None or self.abandon is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,33 +61,18 @@ class SessionPlan:
         self.changed: Sequence[PlanChange] = ()
         """Changes of the plan by the latest call."""
 
-    async def update(
-        self,
-        *,
-        add: Sequence[str] = (),
-        reason: str | None = None,
-        done: str | None = None,
-        abandon: str | None = None,
-        focus: str | None = None,
-        rename: str | None = None,
-        goal: str | None = None,
-        before: str | None = None,
-        after: str | None = None,
-        revert_files: bool = False,
-    ) -> str:
+    async def update(self, edit: PlanEdit) -> str:
         """Apply the operations in the order done or abandon, focus, add or move, rename.
 
         ``focus`` may name a goal that the same call adds.
         """
-        edit = _GoalArguments(add, reason or "", done, abandon, focus, rename, goal, before, after)
-        _check(edit, revert_files=revert_files)
         try:
             call = self._understood(edit)
             changes = self._planned(call.operations)
         except PlanError as error:
             raise self._refusal(error) from error
         lines: list[str] = []
-        if revert_files and call.ending is not None:
+        if edit.revert_files and call.ending is not None:
             lines.append(await self._reverted(call.ending))
             # The user was asked, and may have changed the plan in the meantime.
             try:
@@ -148,7 +108,7 @@ class SessionPlan:
 
     # -- planning --
 
-    def _understood(self, edit: _GoalArguments) -> _PlanCall:
+    def _understood(self, edit: PlanEdit) -> _PlanCall:
         tree = self._tree
         subject = tree.goals.get(tree.current_id or "") if edit.goal is None else self._find(edit.goal)
         ending = subject if edit.ends else None
@@ -171,7 +131,7 @@ class SessionPlan:
             operations.append(lambda plan: _rename(plan, rename, named))
         return _PlanCall(operations, ending)
 
-    def _focused_first(self, edit: _GoalArguments, ending: Goal | None) -> Goal | None:
+    def _focused_first(self, edit: PlanEdit, ending: Goal | None) -> Goal | None:
         """Return the goal to focus before anything is added; None for none, and for one that the call adds.
 
         A number that does not exist yet, or that this call ends, refers to the goals that the call adds.
@@ -213,7 +173,7 @@ class SessionPlan:
             "its id."
         )
 
-    def _adding(self, edit: _GoalArguments, subject: Goal | None) -> Operation:
+    def _adding(self, edit: PlanEdit, subject: Goal | None) -> Operation:
         if edit.place is not None:
             parent, following = self._beside(edit)
         elif (
@@ -222,19 +182,19 @@ class SessionPlan:
             or subject.id == self._tree.current_id
             or edit.done is not None
         ):
-            return lambda plan: plan.plan_add(edit.add, edit.reason)
+            return lambda plan: plan.plan_add(edit.add, edit.reason or "")
         elif edit.abandon is not None:
             # The alternative takes the place of the goal, which may leave the plan.
             parent, following = subject.parent_id, self._tree.following(subject.id)
         else:
             parent, following = subject.id, None
-        return lambda plan: plan.plan_add(edit.add, edit.reason, parent_id=parent, before_id=following)
+        return lambda plan: plan.plan_add(edit.add, edit.reason or "", parent_id=parent, before_id=following)
 
-    def _moving(self, edit: _GoalArguments, subject: Goal) -> Operation:
+    def _moving(self, edit: PlanEdit, subject: Goal) -> Operation:
         parent, following = self._beside(edit)
         return lambda plan: plan.plan_move(plan.goal(subject.id), parent, following)
 
-    def _beside(self, edit: _GoalArguments) -> tuple[str | None, str | None]:
+    def _beside(self, edit: PlanEdit) -> tuple[str | None, str | None]:
         """Return parent and next sibling of the place that ``before`` or ``after`` names."""
         beside = self._find(edit.place or "")
         return beside.parent_id, beside.id if edit.before is not None else self._tree.following(beside.id)
@@ -389,26 +349,6 @@ def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:
     if goal.id not in plan.goals:
         raise PlanError(f"Goal {number} was just deleted: focus another one.")
     return plan.plan_focus(goal)
-
-
-def _check(edit: _GoalArguments, *, revert_files: bool) -> None:
-    """Raise ToolError for operations that exclude each other."""
-    if edit.done is not None and edit.abandon is not None:
-        raise ToolError("A goal is either done or abandoned: give one of the two.")
-    if revert_files and edit.abandon is None:
-        raise ToolError("revert_files goes with abandon: it undoes the file changes of that goal.")
-    if edit.rename is not None and edit.ends and (edit.focus is None or edit.goal is not None):
-        raise ToolError("rename is for a goal that stays open: add the new work as a new goal.")
-    if edit.before is not None and edit.after is not None:
-        raise ToolError("A goal goes either before or after another one: give one of the two.")
-    if edit.place is not None and not edit.add and edit.goal is None:
-        raise ToolError("before and after need add (for new goals) or goal (for one that moves).")
-    if edit.goal is not None and not (
-        edit.add or edit.ends or edit.rename is not None or edit.place is not None
-    ):
-        raise ToolError(
-            "goal names the goal for done, abandon, rename, add, before or after: give one of them."
-        )
 
 
 def _shifts(change: Change) -> bool:

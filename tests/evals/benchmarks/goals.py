@@ -13,6 +13,7 @@ from daemon.plan.tree import Change, PlanTree
 from daemon.state.goal_events import goal_event
 from tests.evals.benchmarks.measures import Baseline, Measure
 from tests.evals.benchmarks.stage import Stage
+from tools.tool import PlanEdit
 
 LARGE, SMALL = (10, 8, 8, 7), (3, 2, 1, 1)
 """Goals below each one, by level: 5 210 goals, and 21."""
@@ -85,13 +86,15 @@ class _Bench:
         plan = SessionPlan(tree, record)
         last = tree.number_of(self._last)
         operations: dict[str, Callable[[], Awaitable[object]]] = {
-            "goal add": lambda: plan.update(add=["one more"], reason="it was forgotten"),
-            "goal focus": lambda: plan.update(focus=last),
-            "goal done": lambda: plan.update(done="it works"),
-            "goal abandon": lambda: plan.update(abandon="it does not work"),
-            "goal abandon, add": lambda: plan.update(abandon="it does not work", add=["another way"]),
-            "goal done, focus": lambda: plan.update(done="it works", focus=last),
-            "goal rename": lambda: plan.update(rename="make it another way"),
+            "goal add": lambda: plan.update(PlanEdit(add=["one more"], reason="it was forgotten")),
+            "goal focus": lambda: plan.update(PlanEdit(focus=last)),
+            "goal done": lambda: plan.update(PlanEdit(done="it works")),
+            "goal abandon": lambda: plan.update(PlanEdit(abandon="it does not work")),
+            "goal abandon, add": lambda: plan.update(
+                PlanEdit(abandon="it does not work", add=["another way"])
+            ),
+            "goal done, focus": lambda: plan.update(PlanEdit(done="it works", focus=last)),
+            "goal rename": lambda: plan.update(PlanEdit(rename="make it another way")),
             "goal moved": move,
             "message counted": count,
             "plan as text": text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tools.tool import (
     PermissionAsk,
     PermissionDeniedError,
     PlanChange,
+    PlanEdit,
     ToolContext,
     ToolError,
 )
@@ -297,26 +298,10 @@ class FakePlan:
     fail: ToolError | None = None
     changed: Sequence[PlanChange] = ()
 
-    async def update(
-        self,
-        *,
-        add: Sequence[str] = (),
-        reason: str | None = None,
-        done: str | None = None,
-        abandon: str | None = None,
-        focus: str | None = None,
-        rename: str | None = None,
-        goal: str | None = None,
-        before: str | None = None,
-        after: str | None = None,
-        revert_files: bool = False,
-    ) -> str:
+    async def update(self, edit: PlanEdit) -> str:
         if self.fail is not None:
             raise self.fail
-        given: dict[str, object] = {"add": list(add), "reason": reason, "done": done, "abandon": abandon}
-        given |= {"focus": focus, "rename": rename, "revert_files": revert_files}
-        given |= {"goal": goal, "before": before, "after": after}
-        self.calls.append({name: value for name, value in given.items() if value})
+        self.calls.append({name: value for name, value in asdict(edit).items() if value})
         return self.text
 
     async def step(

@@ -17,6 +17,7 @@ from daemon.state.goal_events import GoalEvent, goal_event
 from daemon.state.session_state import SessionState
 from tests.evals.benchmarks.context.script import Prompt, Script, Step, Use
 from tools.goal import split_goals
+from tools.tool import PlanEdit
 
 TRACE_ID = "bench"
 MISSION = (
@@ -134,11 +135,13 @@ class Player:
         said = {key: str(value) for key, value in use.input.items()}
         port = SessionPlan(self.state.plan, self._record)
         answer = await port.update(
-            add=split_goals(said.get("add")),
-            reason=said.get("reason"),
-            done=said.get("done"),
-            abandon=said.get("abandon"),
-            focus=said.get("focus"),
+            PlanEdit(
+                add=split_goals(said.get("add")),
+                reason=said.get("reason"),
+                done=said.get("done"),
+                abandon=said.get("abandon"),
+                focus=said.get("focus"),
+            )
         )
         return plan_to_prompt(self.state.plan) if self._full_plan else answer
 

@@ -8,7 +8,7 @@ from daemon.model.goals import Goal
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import Added, Change, PlanError, PlanTree, Updated
-from tools.tool import PermissionDeniedError, ToolError
+from tools.tool import PermissionDeniedError, PlanEdit, ToolError
 
 
 class Recorder:
@@ -33,25 +33,25 @@ def recorder() -> Recorder:
 
 async def test_update_result_summarizes_the_changes(recorder: Recorder) -> None:
     plan = recorder.plan
-    assert await plan.update(add=["a", "b"], reason="because") == (
+    assert await plan.update(PlanEdit(add=["a", "b"], reason="because")) == (
         "Added: 1 a; 2 b.\nNo goal has the focus. Next to do: 1 a."
     )
     assert [goal.reason for goal in recorder.tree.snapshot().goals] == ["because", "because"]
-    assert await plan.update(focus="1") == "Focus: 1 a."
-    assert await plan.update(add=["x"] * 6) == "Added: 1.1 to 1.6 (6 goals).\nFocus: 1 a."
-    assert await plan.update(focus="1.1", rename="y") == "Renamed: 1.1 y.\nFocus: 1.1 y."
-    assert await plan.update(done="a very long summary", focus="1.2", add=["deep"]) == (
+    assert await plan.update(PlanEdit(focus="1")) == "Focus: 1 a."
+    assert await plan.update(PlanEdit(add=["x"] * 6)) == "Added: 1.1 to 1.6 (6 goals).\nFocus: 1 a."
+    assert await plan.update(PlanEdit(focus="1.1", rename="y")) == "Renamed: 1.1 y.\nFocus: 1.1 y."
+    assert await plan.update(PlanEdit(done="a very long summary", focus="1.2", add=["deep"])) == (
         "Done: 1.1 y.\nAdded: 1.2.1 deep.\nFocus: 1.2 x."
     )
     recorder.work()
-    assert await plan.update(abandon="no way") == (
+    assert await plan.update(PlanEdit(abandon="no way")) == (
         "Abandoned: 1.2 x, with 1 goal below it.\nNumbers now: 1.2 x (g5); 1.3 x (g6); 1.4 x (g7); 1.5 x "
         "(g8).\nFocus: 1 a."
     )
-    assert await plan.update(add=["instead"]) == (
+    assert await plan.update(PlanEdit(add=["instead"])) == (
         "Added: 1.2 instead.\nNumbers now: 1.3 x (g5); 1.4 x (g6); 1.5 x (g7); 1.6 x (g8).\nFocus: 1.2 instead."
     )
-    assert await plan.update(abandon="not needed") == (
+    assert await plan.update(PlanEdit(abandon="not needed")) == (
         "Deleted, because it had not been started: 1.2 instead.\nNumbers now: 1.2 x (g5); 1.3 x (g6); 1.4 "
         "x (g7); 1.5 x (g8).\nFocus: 1 a."
     )
@@ -59,22 +59,22 @@ async def test_update_result_summarizes_the_changes(recorder: Recorder) -> None:
 
 async def test_changed_goals_are_identified_by_id(recorder: Recorder) -> None:
     plan = recorder.plan
-    await plan.update(add=["a", "b"], focus="1")
+    await plan.update(PlanEdit(add=["a", "b"], focus="1"))
     assert [(one.operation, one.goal_id, one.description) for one in plan.changed] == [
         ("added", "1", "a"),
         ("added", "2", "b"),
         ("focused", "1", "a"),
     ]
-    await plan.update(add=["deep"], focus="1.1", rename="deeper")
+    await plan.update(PlanEdit(add=["deep"], focus="1.1", rename="deeper"))
     assert [(one.operation, one.description) for one in plan.changed][-1] == ("renamed", "deeper")
-    await plan.update(done="found it", focus="2")
+    await plan.update(PlanEdit(done="found it", focus="2"))
     assert [(one.operation, one.description) for one in plan.changed] == [
         ("completed", "deeper"),
         ("completed", "a"),
         ("focused", "b"),
     ]
-    await plan.update(add=["c"])
-    await plan.update(goal="2.1", abandon="not needed")
+    await plan.update(PlanEdit(add=["c"]))
+    await plan.update(PlanEdit(goal="2.1", abandon="not needed"))
     assert [(one.operation, one.description) for one in plan.changed] == [("removed", "c")]
 
 
@@ -82,45 +82,45 @@ async def test_done_reports_completed_parents_and_the_next_goal(
     recorder: Recorder,
 ) -> None:
     plan = recorder.plan
-    await plan.update(add=["a", "b"])
-    await plan.update(focus="1", add=["a1"])
-    await plan.update(focus="1.1")
-    assert await plan.update(done="x") == (
+    await plan.update(PlanEdit(add=["a", "b"]))
+    await plan.update(PlanEdit(focus="1", add=["a1"]))
+    await plan.update(PlanEdit(focus="1.1"))
+    assert await plan.update(PlanEdit(done="x")) == (
         "Done: 1.1 a1. With it: 1 a.\nNo goal has the focus. Next to do: 2 b."
     )
-    await plan.update(focus="2")
-    assert await plan.update(done="x") == "Done: 2 b.\nAll goals of the plan are done."
+    await plan.update(PlanEdit(focus="2"))
+    assert await plan.update(PlanEdit(done="x")) == "Done: 2 b.\nAll goals of the plan are done."
 
 
 async def test_done_focus_and_add_apply_in_this_order(recorder: Recorder) -> None:
-    await recorder.plan.update(add=["a", "b"])
-    await recorder.plan.update(focus="1")
-    await recorder.plan.update(done="finished", focus="2", add=["b1"])
+    await recorder.plan.update(PlanEdit(add=["a", "b"]))
+    await recorder.plan.update(PlanEdit(focus="1"))
+    await recorder.plan.update(PlanEdit(done="finished", focus="2", add=["b1"]))
     assert list(recorder.tree.numbers().values()) == ["1", "2", "2.1"]
     assert recorder.tree.goals["3"].parent_id == "2"
     assert recorder.tree.goals["1"].status == "completed"
 
 
 async def test_numbers_are_those_the_model_saw_before_the_call(recorder: Recorder) -> None:
-    await recorder.plan.update(add=["a", "b", "c"])
-    await recorder.plan.update(focus="1")
+    await recorder.plan.update(PlanEdit(add=["a", "b", "c"]))
+    await recorder.plan.update(PlanEdit(focus="1"))
     # "a" leaves the plan, which makes "b" number 1; the model meant "b" all the same.
-    await recorder.plan.update(abandon="not needed", focus="2")
+    await recorder.plan.update(PlanEdit(abandon="not needed", focus="2"))
     assert recorder.tree.goals[recorder.tree.current_id or ""].description == "b"
 
 
 async def test_abandon_and_add_in_one_call_replace_the_goal(recorder: Recorder) -> None:
-    await recorder.plan.update(add=["A", "test"])
-    await recorder.plan.update(focus="1")
+    await recorder.plan.update(PlanEdit(add=["A", "test"]))
+    await recorder.plan.update(PlanEdit(focus="1"))
     recorder.work()
-    await recorder.plan.update(abandon="fails", add=["B"])
+    await recorder.plan.update(PlanEdit(abandon="fails", add=["B"]))
     assert recorder.tree.goals[recorder.tree.find("1").id].description == "B"
     assert recorder.tree.current_id == "3"
 
 
 async def test_recorded_changes_describe_the_update(recorder: Recorder) -> None:
-    await recorder.plan.update(add=["a"])
-    await recorder.plan.update(focus="1")
+    await recorder.plan.update(PlanEdit(add=["a"]))
+    await recorder.plan.update(PlanEdit(focus="1"))
     assert isinstance(recorder.changes[0], Added)
     assert recorder.changes[1:] == [Updated("1", {"status": "in_progress"}, current_id="1")]
 
@@ -155,39 +155,39 @@ async def test_recorded_changes_describe_the_update(recorder: Recorder) -> None:
 async def test_a_call_with_one_wrong_operation_changes_nothing(
     recorder: Recorder, call: dict[str, object]
 ) -> None:
-    await recorder.plan.update(add=["a", "b"])
-    await recorder.plan.update(focus="1")
+    await recorder.plan.update(PlanEdit(add=["a", "b"]))
+    await recorder.plan.update(PlanEdit(focus="1"))
     before, recorded = recorder.tree.snapshot(), list(recorder.changes)
     with pytest.raises(ToolError):
-        await recorder.plan.update(**call)  # type: ignore[arg-type]  # parametrized
+        await recorder.plan.update(PlanEdit(**call))  # type: ignore[arg-type]  # parametrized
     assert recorder.tree.snapshot() == before
     assert recorder.changes == recorded
     assert recorder.tree.copy().plan_add(["c"], "") == recorder.tree.plan_add(["c"], "")
 
 
 async def test_an_error_shows_the_unchanged_plan(recorder: Recorder) -> None:
-    await recorder.plan.update(add=["a"])
+    await recorder.plan.update(PlanEdit(add=["a"]))
     with pytest.raises(ToolError, match="unchanged") as caught:
-        await recorder.plan.update(focus="7")
+        await recorder.plan.update(PlanEdit(focus="7"))
     assert plan_to_prompt(recorder.tree) in str(caught.value)
 
 
 async def test_call_without_operations_reports_the_plan_only(recorder: Recorder) -> None:
-    assert await recorder.plan.update() == "The plan is empty."
+    assert await recorder.plan.update(PlanEdit()) == "The plan is empty."
     assert recorder.changes == []
 
 
 async def test_focus_may_name_a_goal_that_the_same_call_adds(recorder: Recorder) -> None:
-    text = await recorder.plan.update(add=["Read", "Write"], focus="1")
+    text = await recorder.plan.update(PlanEdit(add=["Read", "Write"], focus="1"))
     assert text.endswith("Focus: 1 Read.")
-    text = await recorder.plan.update(add=["Look", "Think"], focus="Think")
+    text = await recorder.plan.update(PlanEdit(add=["Look", "Think"], focus="Think"))
     assert text.endswith("Focus: 1.2 Think.")
 
 
 async def test_focus_may_name_the_number_of_an_added_goal(recorder: Recorder) -> None:
-    await recorder.plan.update(add=["A", "test"], focus="1")
+    await recorder.plan.update(PlanEdit(add=["A", "test"], focus="1"))
     recorder.work()
-    text = await recorder.plan.update(abandon="fails", add=["B", "C"], focus="1")
+    text = await recorder.plan.update(PlanEdit(abandon="fails", add=["B", "C"], focus="1"))
     assert text == "Abandoned: 1 A.\nAdded: 1 B; 2 C.\nNumbers now: 3 test (g2).\nFocus: 1 B."
 
 
@@ -195,7 +195,7 @@ async def test_focus_on_a_missing_goal_fails_and_adds_nothing(
     recorder: Recorder,
 ) -> None:
     with pytest.raises(ToolError, match="no goal 3"):
-        await recorder.plan.update(add=["Read", "Write"], focus="3")
+        await recorder.plan.update(PlanEdit(add=["Read", "Write"], focus="3"))
     assert recorder.tree.snapshot().goals == []
 
 
@@ -220,9 +220,9 @@ class Reverter:
 
 async def test_files_are_reverted_before_the_goal_is_abandoned(recorder: Recorder) -> None:
     reverter = Reverter(recorder)
-    await recorder.plan.update(add=["A", "test"], focus="1")
+    await recorder.plan.update(PlanEdit(add=["A", "test"], focus="1"))
     recorder.work()
-    text = await recorder.plan.update(abandon="fails", revert_files=True, add=["B"])
+    text = await recorder.plan.update(PlanEdit(abandon="fails", revert_files=True, add=["B"]))
     assert text == "Abandoned: 1 A.\nUndone: src/a.py.\nAdded: 1 B.\nFocus: 1 B."
     assert [goal.description for goal in reverter.goals] == ["A"]
 
@@ -238,19 +238,19 @@ async def test_failed_revert_leaves_the_plan_unchanged(
     recorder: Recorder, error: Exception, raised: type[Exception], words: str
 ) -> None:
     Reverter(recorder).fail = error
-    await recorder.plan.update(add=["A"], focus="1")
+    await recorder.plan.update(PlanEdit(add=["A"], focus="1"))
     recorder.work()
     before, recorded = recorder.tree.snapshot(), list(recorder.changes)
     with pytest.raises(raised, match=words):
-        await recorder.plan.update(abandon="fails", revert_files=True)
+        await recorder.plan.update(PlanEdit(abandon="fails", revert_files=True))
     assert (recorder.tree.snapshot(), recorder.changes) == (before, recorded)
 
 
 async def test_impossible_call_reverts_no_files(recorder: Recorder) -> None:
     reverter = Reverter(recorder)
-    await recorder.plan.update(add=["A"], focus="1")
+    await recorder.plan.update(PlanEdit(add=["A"], focus="1"))
     with pytest.raises(ToolError, match="no goal 7"):
-        await recorder.plan.update(abandon="fails", revert_files=True, focus="7")
+        await recorder.plan.update(PlanEdit(abandon="fails", revert_files=True, focus="7"))
     assert reverter.goals == []
 
 
@@ -258,10 +258,10 @@ async def test_abandon_keeps_its_goal_though_the_user_moved_the_focus(
     recorder: Recorder,
 ) -> None:
     reverter = Reverter(recorder)
-    await recorder.plan.update(add=["A", "B"], focus="1")
+    await recorder.plan.update(PlanEdit(add=["A", "B"], focus="1"))
     recorder.work()
     reverter.meanwhile = recorder.tree.plan_focus(recorder.tree.find("2"))
-    text = await recorder.plan.update(abandon="fails", revert_files=True)
+    text = await recorder.plan.update(PlanEdit(abandon="fails", revert_files=True))
     assert text == "Abandoned: 1 A.\nUndone: src/a.py.\nNumbers now: 1 B (g2).\nFocus: 1 B."
 
 
@@ -269,21 +269,21 @@ async def test_reverted_files_are_reported_even_if_the_goal_has_ended(
     recorder: Recorder,
 ) -> None:
     reverter = Reverter(recorder)
-    await recorder.plan.update(add=["A"], focus="1")
+    await recorder.plan.update(PlanEdit(add=["A"], focus="1"))
     recorder.work()
     reverter.meanwhile = recorder.tree.plan_done("good as it is")
     with pytest.raises(ToolError, match=r"^Undone: src/a\.py\.\nGoal 1 A is completed"):
-        await recorder.plan.update(abandon="fails", revert_files=True)
+        await recorder.plan.update(PlanEdit(abandon="fails", revert_files=True))
 
 
 async def test_the_progress_is_that_of_the_tree(recorder: Recorder) -> None:
     assert recorder.plan.progress() == "The plan is empty."
-    await recorder.plan.update(add=["A"], focus="1")
+    await recorder.plan.update(PlanEdit(add=["A"], focus="1"))
     assert recorder.plan.progress() == "[→] 1. A  (g1)  ← current"
 
 
 async def planned(recorder: Recorder, *goals: str) -> None:
-    await recorder.plan.update(add=goals)
+    await recorder.plan.update(PlanEdit(add=goals))
 
 
 def order(recorder: Recorder) -> list[str]:
@@ -292,32 +292,32 @@ def order(recorder: Recorder) -> list[str]:
 
 async def test_goals_are_added_before_and_after_any_goal(recorder: Recorder) -> None:
     await planned(recorder, "a", "b")
-    await recorder.plan.update(focus="1", add=["a1"])
-    await recorder.plan.update(focus="1.1")
-    await recorder.plan.update(done="found")
+    await recorder.plan.update(PlanEdit(focus="1", add=["a1"]))
+    await recorder.plan.update(PlanEdit(focus="1.1"))
+    await recorder.plan.update(PlanEdit(done="found"))
     # Beside a goal that has ended, too, and whatever has the focus.
-    await recorder.plan.update(add=["first"], before="g1")
-    told = await recorder.plan.update(add=["next", "then"], after="g1")
+    await recorder.plan.update(PlanEdit(add=["first"], before="g1"))
+    told = await recorder.plan.update(PlanEdit(add=["next", "then"], after="g1"))
     assert order(recorder) == ["1 first", "2 a", "2.1 a1", "3 next", "4 then", "5 b"]
     assert (
         told == "Added: 3 next; 4 then.\nNumbers now: 5 b (g2).\nNo goal has the focus. Next to do: 1 first."
     )
-    await recorder.plan.update(add=["b1"], goal="g2")
-    await recorder.plan.update(add=["b0"], before="g7")
+    await recorder.plan.update(PlanEdit(add=["b1"], goal="g2"))
+    await recorder.plan.update(PlanEdit(add=["b0"], before="g7"))
     assert order(recorder)[-3:] == ["5 b", "5.1 b0", "5.2 b1"]
 
 
 async def test_pending_goals_are_edited_without_moving_the_focus(recorder: Recorder) -> None:
     await planned(recorder, "a", "b", "c")
-    await recorder.plan.update(focus="1")
+    await recorder.plan.update(PlanEdit(focus="1"))
     recorder.work()
-    told = await recorder.plan.update(goal="g3", before="g2")
+    told = await recorder.plan.update(PlanEdit(goal="g3", before="g2"))
     assert told == "Moved: 2 c (g3).\nNumbers now: 2 c (g3); 3 b (g2).\nFocus: 1 a."
-    assert await recorder.plan.update(goal="3", rename="B") == "Renamed: 3 B.\nFocus: 1 a."
-    assert await recorder.plan.update(goal="g3", abandon="not needed") == (
+    assert await recorder.plan.update(PlanEdit(goal="3", rename="B")) == "Renamed: 3 B.\nFocus: 1 a."
+    assert await recorder.plan.update(PlanEdit(goal="g3", abandon="not needed")) == (
         "Deleted, because it had not been started: 2 c.\nNumbers now: 2 B (g2).\nFocus: 1 a."
     )
-    await recorder.plan.update(goal="g2", done="was done already")
+    await recorder.plan.update(PlanEdit(goal="g2", done="was done already"))
     assert [(goal.status, goal.description) for goal in recorder.tree.snapshot().goals] == [
         ("in_progress", "a"),
         ("completed", "B"),
@@ -326,8 +326,8 @@ async def test_pending_goals_are_edited_without_moving_the_focus(recorder: Recor
 
 async def test_replacement_of_an_unfocused_goal_takes_its_place(recorder: Recorder) -> None:
     await planned(recorder, "a", "b", "c")
-    await recorder.plan.update(focus="1")
-    await recorder.plan.update(goal="g2", abandon="no need", add=["B"])
+    await recorder.plan.update(PlanEdit(focus="1"))
+    await recorder.plan.update(PlanEdit(goal="g2", abandon="no need", add=["B"]))
     assert order(recorder) == ["1 a", "2 B", "3 c"]
     assert recorder.tree.current_id == "1"
 
@@ -338,23 +338,23 @@ async def test_reassigned_goal_number_is_refused_with_its_meaning(
     await planned(recorder, "a", "b", "c")
     seen = recorder.tree.copy()
     plan = SessionPlan(recorder.tree, recorder.record, seen=seen)
-    await plan.update(goal="1", abandon="not needed")
+    await plan.update(PlanEdit(goal="1", abandon="not needed"))
     before = recorder.tree.snapshot()
     for call in ({"focus": "2"}, {"goal": "2", "rename": "x"}, {"add": ["x"], "before": "2"}):
         with pytest.raises(ToolError) as caught:
-            await plan.update(**call)  # type: ignore[arg-type]  # parametrized
+            await plan.update(PlanEdit(**call))  # type: ignore[arg-type]  # parametrized
         assert str(caught.value).startswith(
             "2 is 2 c (g3) since the plan changed. Before, it was 'b' (g2), now number 1: refer to the "
             "goal that you mean by its id. The plan is unchanged."
         )
     with pytest.raises(ToolError, match=r"3 names no goal since .* was 'c' \(g3\), now number 2"):
-        await plan.update(focus="3", add=["x"])
+        await plan.update(PlanEdit(focus="3", add=["x"]))
     with pytest.raises(ToolError, match=r"1 is 1 b \(g2\) since .* was 'a' \(g1\), no longer in the plan"):
-        await plan.update(focus="1")
+        await plan.update(PlanEdit(focus="1"))
     assert recorder.tree.snapshot() == before
-    assert await plan.update(focus="g2") == "Focus: 1 b."
-    assert await plan.update(add=["d"]) == "Added: 1.1 d.\nFocus: 1 b."
-    assert await plan.update(focus="1.1") == "Focus: 1.1 d."
+    assert await plan.update(PlanEdit(focus="g2")) == "Focus: 1 b."
+    assert await plan.update(PlanEdit(add=["d"])) == "Added: 1.1 d.\nFocus: 1 b."
+    assert await plan.update(PlanEdit(focus="1.1")) == "Focus: 1.1 d."
 
 
 async def test_goals_are_found_by_every_name_the_plan_shows(recorder: Recorder) -> None:
@@ -364,7 +364,7 @@ async def test_goals_are_found_by_every_name_the_plan_shows(recorder: Recorder) 
     for name in ("g2", "G2", "(g2)", "2. b  (g2)", "b  (g2)  ← current", "2", "b"):
         assert recorder.tree.find(name).id == "2"
     with pytest.raises(ToolError, match="no goal g9"):
-        await recorder.plan.update(focus="g9")
+        await recorder.plan.update(PlanEdit(focus="g9"))
 
 
 @pytest.mark.parametrize(
@@ -383,27 +383,29 @@ async def test_meaningless_edits_are_refused(recorder: Recorder, call: dict[str,
     await planned(recorder, "a", "b")
     before = recorder.tree.snapshot()
     with pytest.raises(ToolError, match=words):
-        await recorder.plan.update(**call)  # type: ignore[arg-type]  # parametrized
+        await recorder.plan.update(PlanEdit(**call))  # type: ignore[arg-type]  # parametrized
     assert recorder.tree.snapshot() == before
 
 
 async def test_plan_with_an_abandoned_last_goal_is_not_called_done(recorder: Recorder) -> None:
     await planned(recorder, "a", "b")
-    await recorder.plan.update(focus="1")
-    await recorder.plan.update(done="reached", focus="2")
+    await recorder.plan.update(PlanEdit(focus="1"))
+    await recorder.plan.update(PlanEdit(done="reached", focus="2"))
     recorder.work()
-    assert (await recorder.plan.update(abandon="no way")).endswith("No goal is open: 1 done, 1 abandoned.")
+    assert (await recorder.plan.update(PlanEdit(abandon="no way"))).endswith(
+        "No goal is open: 1 done, 1 abandoned."
+    )
 
 
 @pytest.mark.usefixtures("chinese")
 async def test_plan_errors_are_english_to_model_and_localized_to_user(
     recorder: Recorder,
 ) -> None:
-    await recorder.plan.update(add=["a"])
+    await recorder.plan.update(PlanEdit(add=["a"]))
     with pytest.raises(ToolError, match=r"There is no goal 9\. Goals: 1\. The plan is unchanged\."):
-        await recorder.plan.update(focus="9")
+        await recorder.plan.update(PlanEdit(focus="9"))
     with pytest.raises(ToolError, match="there is nothing to abandon: focus a goal first"):
-        await recorder.plan.update(abandon="no way")
+        await recorder.plan.update(PlanEdit(abandon="no way"))
     with pytest.raises(PlanError, match=r"没有目标 9。目标: 1。$"):
         recorder.tree.find("9")
     with pytest.raises(PlanError, match=r"没有可以放弃的: 请先关注一个目标。$"):

@@ -11,7 +11,7 @@ from daemon.plan.port import SessionPlan
 from daemon.plan.step_tool import StepCall
 from daemon.plan.text import plan_to_prompt, progress_lines, todo_text
 from daemon.plan.tree import Change, PlanError, PlanTree
-from tools.tool import ToolError
+from tools.tool import PlanEdit, ToolError
 
 
 class Work:
@@ -351,9 +351,9 @@ async def test_empty_plan_error_gives_advice(work: Work) -> None:
 
 async def test_both_plan_tools_work_on_one_plan(work: Work) -> None:
     goal = SessionPlan(work.tree, work.record)
-    await goal.update(add=["a", "b"], focus="1")
+    await goal.update(PlanEdit(add=["a", "b"], focus="1"))
     await work.plan.step(complete=True, summary="s", focus="b")
-    await goal.update(abandon="no way")
+    await goal.update(PlanEdit(abandon="no way"))
     assert goal.progress() == "[✓] 1. a"
     assert work.plan.progress() == "[✓] a"
 

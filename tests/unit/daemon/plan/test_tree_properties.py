@@ -17,7 +17,7 @@ from daemon.plan.port import SessionPlan
 from daemon.plan.text import MAX_PLAN, plan_to_prompt, progress_lines, progress_text
 from daemon.plan.tree import Change, Moved, PlanError, PlanTree, Removed, Updated, extended_preview
 from tests.support.examples import examples
-from tools.tool import ToolError
+from tools.tool import PlanEdit, ToolError
 
 ENDED = ("completed", "abandoned")
 
@@ -201,7 +201,7 @@ class Plan(RuleBasedStateMachine):
         before, recorded = self.everything(), len(self.log)
         plan = SessionPlan(self.tree, self.record, seen=self.tree.copy())
         try:
-            told = run(plan.update(**call))
+            told = run(plan.update(PlanEdit(**call)))
             assert told
             assert "None" not in told
         except ToolError as error:

@@ -19,39 +19,38 @@ if TYPE_CHECKING:
     from daemon.loop.features import Driver, TurnRuns
     from daemon.model.traces import PromptPlanner
     from daemon.permission.service import CallPermission
-    from tools.ports import HandOver, Subagents, ToolResult
+    from tools.ports import ToolResult
     from tools.tool import Permission
 
 
-class LazyExplorer:
-    """Implements ``tools.ports.Explorer`` for one call of ``session``."""
+async def _explore(
+    session: Session, call_id: str, permission: Permission, branches: Sequence[str], background: str | None
+) -> ToolResult:
+    from daemon.explore.explorer import explore
 
-    def __init__(self, session: Session, call_id: str, permission: Permission) -> None:
-        self._session = session
-        self._call_id = call_id
-        self._permission = permission
-
-    async def explore(self, branches: Sequence[str], background: str | None) -> ToolResult:
-        from daemon.explore.explorer import explore
-
-        return await explore(self._session, branches, background, self._permission, self._call_id)
-
-    async def select(self, choice: Sequence[str]) -> ToolResult:
-        from daemon.explore.merging import select
-
-        return await select(self._session, choice, self._permission, self._call_id)
+    return await explore(session, branches, background, permission, call_id)
 
 
-def _subagents(session: Session, call_id: str) -> Subagents:
+async def _select(
+    session: Session, call_id: str, permission: Permission, choice: Sequence[str]
+) -> ToolResult:
+    from daemon.explore.merging import select
+
+    return await select(session, choice, permission, call_id)
+
+
+async def _run_task(session: Session, call_id: str, agent: str, prompt: str) -> ToolResult:
     from daemon.subagents.runner import SessionSubagents
 
-    return SessionSubagents(session, call_id)
+    return await SessionSubagents(session, call_id).run(agent, prompt)
 
 
-def _hand_over(session: Session, permission: CallPermission) -> HandOver:
+async def _hand_over(
+    session: Session, permission: CallPermission, report: str, success_rate: float | None
+) -> ToolResult:
     from daemon.subagents.session_handover import SessionHandOver
 
-    return SessionHandOver(session, permission)
+    return await SessionHandOver(session, permission).hand_over(report, success_rate)
 
 
 def _driver(turn: TurnRuns, session: Session, planner: PromptPlanner | None) -> Driver:
@@ -67,8 +66,9 @@ def features(hooks: Hooks, sessions: dict[str, Session]) -> Features:
         turn=Turn,
         hooks=lambda session: HookRunner(session, hooks),
         driver=_driver,
-        explorer=LazyExplorer,
-        subagents=_subagents,
+        explore=_explore,
+        select=_select,
+        run_task=_run_task,
         hand_over=_hand_over,
         awaits_choice=lambda session: bool(pending_choices(session)),
         files_restored=follow_choices,

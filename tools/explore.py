@@ -31,15 +31,15 @@ class ExploreInput(ToolInput):
 
 
 class ExploreTool(Tool[ExploreInput], name="explore"):
-    """Explores through the ``Explorer`` port."""
+    """Explores in branches of the session, and merges them."""
 
     async def run(self, args: ExploreInput, ctx: ToolContext) -> ToolResult:
         if args.branches and args.select:
             raise ToolError("branches explores, select merges a branch: give one of the two.")
         if args.select:
-            return await ctx.session.explorer.select(args.select)
+            return await ctx.session.select(args.select)
         if args.branches:
-            return await ctx.session.explorer.explore(args.branches, args.background)
+            return await ctx.session.explore(args.branches, args.background)
         raise ToolError(
             "Give branches (a direction for each approach), or select (what to merge of explored ones)."
         )

@@ -55,9 +55,9 @@ class HandOverInput(ToolInput):
 
 
 class HandOverTool(Tool[HandOverInput], name="hand_over"):
-    """Passes the work on through the ``HandOver`` port."""
+    """Passes the work on to another agent of the session."""
 
     async def run(self, args: HandOverInput, ctx: ToolContext) -> ToolResult:
         if not args.report.strip():
             raise ToolError("The report is empty: say what the other agent (and the user) must know.")
-        return await ctx.session.hand_over.hand_over(args.report.strip(), args.success_rate)
+        return await ctx.session.hand_over(args.report.strip(), args.success_rate)

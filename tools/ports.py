@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 from tools.errors import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -147,38 +147,6 @@ class ToolResult:
     images: tuple[Image, ...] = ()
 
 
-class Explorer(Protocol):
-    """Alternative approaches, each in a branch with a copy of the working tree."""
-
-    async def explore(self, branches: Sequence[str], background: str | None) -> ToolResult:
-        """Work on all directions in parallel and return their results. Raises ToolError.
-
-        ``background``: the start of each branch; None: the conversation so far.
-        """
-        ...
-
-    async def select(self, choice: Sequence[str]) -> ToolResult:
-        """Apply a branch (``A``) or parts of several (``A:src/a.py``, ``B:docs``) as one change that the user reviews.
-        Raises ToolError, also on a conflict with changes meanwhile; PermissionDeniedError passes through."""
-        ...
-
-
-class Subagents(Protocol):
-    """Agents that do a task for another one and answer once."""
-
-    async def run(self, agent: str, prompt: str) -> ToolResult:
-        """Have the task done; returns the agent's last words. Raises ToolError for an unknown agent."""
-        ...
-
-
-class HandOver(Protocol):
-    """Passes the work on to another agent: plan → build, init → execute, execute → init."""
-
-    async def hand_over(self, report: str, success_rate: float | None) -> ToolResult:
-        """``report``: what the other one must know. ``success_rate``: of an iteration, 0 to 1. Raises ToolError."""
-        ...
-
-
 SideMessage = tuple[Literal["user", "assistant"], str]
 """Role and text of a message of a conversation beside the session's."""
 
@@ -215,14 +183,6 @@ class LoadedSkill:
     body: str
     files: tuple[str, ...] = ()
     more: int = 0
-
-
-class Skills(Protocol):
-    """The skills that the model may use."""
-
-    async def load(self, name: str) -> LoadedSkill:
-        """Read a skill. Raises ToolError when there is none with this name, or its file cannot be used."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +236,9 @@ class _Absent:
     """Stands for a port that a context does without, e.g. for the merge of a branch. Every use raises ToolError."""
 
     def __getattr__(self, name: str) -> NoReturn:
+        self()
+
+    def __call__(self, *_: object) -> NoReturn:
         raise ToolError("This is not available here.")
 
 
@@ -288,10 +251,19 @@ class SessionPorts:
 
     jobs: Jobs = ABSENT
     """Commands in the background."""
-    explorer: Explorer = ABSENT
-    subagents: Subagents = ABSENT
-    hand_over: HandOver = ABSENT
-    skills: Skills = ABSENT
+    explore: Callable[[Sequence[str], str | None], Awaitable[ToolResult]] = ABSENT
+    """Work on all directions in parallel, each in a branch with a copy of the working tree, and return their results.
+    With the start of each branch; None: the conversation so far. Raises ToolError."""
+    select: Callable[[Sequence[str]], Awaitable[ToolResult]] = ABSENT
+    """Apply a branch (``A``) or parts of several (``A:src/a.py``, ``B:docs``) as one change that the user reviews.
+    Raises ToolError, also on a conflict with changes meanwhile; PermissionDeniedError passes through."""
+    run_task: Callable[[str, str], Awaitable[ToolResult]] = ABSENT
+    """Have an agent do a task; returns its last words. Raises ToolError for an unknown agent."""
+    hand_over: Callable[[str, float | None], Awaitable[ToolResult]] = ABSENT
+    """Pass the work on to another agent (plan → build, init → execute, execute → init), with a report of what it must
+    know, and the success rate of an iteration, 0 to 1. Raises ToolError."""
+    load_skill: Callable[[str], Awaitable[LoadedSkill]] = ABSENT
+    """Read a skill. Raises ToolError when there is none with this name, or its file cannot be used."""
     side_model: SideModel = ABSENT
     offers: Callable[[str], bool] = lambda name: True
     """Whether the session's model may have a tool of this name."""

@@ -26,7 +26,7 @@ class SkillTool(Tool[SkillInput], name="skill"):
     """Returns a skill's text, which the model asked for by name; its other files are read with ``read``."""
 
     async def run(self, args: SkillInput, ctx: ToolContext) -> ToolResult:
-        skill = await ctx.session.skills.load(args.name.strip().lstrip("/"))
+        skill = await ctx.session.load_skill(args.name.strip().lstrip("/"))
         await ctx.permission.ask(
             PermissionAsk(
                 self.permission,

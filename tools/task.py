@@ -16,7 +16,7 @@ class TaskInput(ToolInput):
 
 
 class TaskTool(Tool[TaskInput], name="task"):
-    """Through the ``Subagents`` port. Rules match the agent's name: ``"task": {"general": "ask"}``."""
+    """Has the session run a sub-agent. Rules match the agent's name: ``"task": {"general": "ask"}``."""
 
     async def run(self, args: TaskInput, ctx: ToolContext) -> ToolResult:
         agent, prompt = args.agent.strip().casefold(), args.prompt.strip()
@@ -37,4 +37,4 @@ class TaskTool(Tool[TaskInput], name="task"):
                 detail=cut_text(prompt, 20_000),
             )
         )
-        return await ctx.session.subagents.run(agent, prompt)
+        return await ctx.session.run_task(agent, prompt)

@@ -43,7 +43,7 @@ from tools.localization import noted, t
 from tools.paths import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from daemon.agents.loader import AgentProfile
     from daemon.config import Config
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from daemon.model.permissions import Mode, PermissionRequest, Trust
     from daemon.permission.rules import RuleSet
     from daemon.state.session_state import SessionState
-    from tools.ports import Explorer, HandOver, Subagents
-    from tools.tool import Permission
+    from tools.tool import Permission, ToolResult
 
 log = logging.getLogger(__name__)
 
@@ -84,11 +83,11 @@ class Features:
     hooks: Callable[[Session], SessionHooks]
     driver: Callable[[TurnRuns, Session, PromptPlanner | None], Driver]
     """For a turn."""
-    explorer: Callable[[Session, str, Permission], Explorer]
-    """For a call, by its id."""
-    subagents: Callable[[Session, str], Subagents]
-    """For a call, by its id."""
-    hand_over: Callable[[Session, CallPermission], HandOver]
+    explore: Callable[[Session, str, Permission, Sequence[str], str | None], Awaitable[ToolResult]]
+    """For a call, by its id, as are the next two; they do what ``SessionPorts`` says."""
+    select: Callable[[Session, str, Permission, Sequence[str]], Awaitable[ToolResult]]
+    run_task: Callable[[Session, str, str, str], Awaitable[ToolResult]]
+    hand_over: Callable[[Session, CallPermission, str, float | None], Awaitable[ToolResult]]
     awaits_choice: Callable[[Session], bool]
     """Whether the user has to choose a branch now."""
     files_restored: Callable[[Session], None]

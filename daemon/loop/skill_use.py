@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.permission.matching import is_general
@@ -71,18 +70,13 @@ def readable_folders(policy: Policy) -> tuple[Path, ...]:
     return tuple(skill.folder for skill in policy.skills.skills if skill.source == "user")
 
 
-@dataclass(frozen=True, slots=True)
-class UsableSkills:
-    """The port ``Skills`` of tools for one session."""
-
-    policy: Policy
-
-    async def load(self, name: str) -> LoadedSkill:
-        skills = {skill.name: skill for skill in offered(self.policy)}
-        skill = skills.get(name)
-        if skill is None:
-            raise ToolError(f"There is no skill {name!r}. Available: {', '.join(skills) or 'none'}.")
-        loaded = await asyncio.to_thread(usable, skill)
-        if isinstance(loaded, str):
-            raise ToolError(f"The skill cannot be used: {loaded}")
-        return loaded
+async def load_skill(policy: Policy, name: str) -> LoadedSkill:
+    """Read a skill for the model. Raises ToolError when there is none with this name, or its file cannot be used."""
+    skills = {skill.name: skill for skill in offered(policy)}
+    skill = skills.get(name)
+    if skill is None:
+        raise ToolError(f"There is no skill {name!r}. Available: {', '.join(skills) or 'none'}.")
+    loaded = await asyncio.to_thread(usable, skill)
+    if isinstance(loaded, str):
+        raise ToolError(f"The skill cannot be used: {loaded}")
+    return loaded

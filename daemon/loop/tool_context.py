@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.loop.skill_use import UsableSkills, readable_folders
+from daemon.loop.skill_use import load_skill, readable_folders
 from daemon.loop.tool_selection import offers
 from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
@@ -62,7 +62,7 @@ def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
 
 def tool_context(session: Session, call: ToolCallPart, permission: CallPermission, plan: Plan) -> ToolContext:
     """Everything that ``call`` may use."""
-    services, session_id = session.services, session.session_id
+    services, features, session_id = session.services, session.features, session.session_id
     return ToolContext(
         workspace=services.workspace,
         tool_call_id=call.id,
@@ -81,10 +81,11 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         notify_user=session.record.notice_once,
         session=SessionPorts(
             jobs=session.commands.jobs,
-            explorer=session.features.explorer(session, call.id, permission),
-            subagents=session.features.subagents(session, call.id),
-            hand_over=session.features.hand_over(session, permission),
-            skills=UsableSkills(session.policy),
+            explore=partial(features.explore, session, call.id, permission),
+            select=partial(features.select, session, call.id, permission),
+            run_task=partial(features.run_task, session, call.id),
+            hand_over=partial(features.hand_over, session, permission),
+            load_skill=partial(load_skill, session.policy),
             side_model=SessionSideModel(session),
             offers=partial(offers, session.policy),
         ),

@@ -50,7 +50,7 @@ _TITLE = 120
 
 @dataclass(frozen=True, slots=True)
 class SessionSubagents:
-    """Implements ``tools.ports.Subagents`` for one call of a session."""
+    """The tasks that one call of a session gives to sub-agents."""
 
     session: Session
     call_id: str

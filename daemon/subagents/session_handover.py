@@ -44,7 +44,7 @@ _LIFTS_MODE = noted("If you accept, plan mode ends: files may then be changed, w
 
 @dataclass(frozen=True, slots=True)
 class SessionHandOver:
-    """Implements ``tools.ports.HandOver`` for one call of a session."""
+    """The handover that one call of a session makes."""
 
     session: Session
     permission: CallPermission

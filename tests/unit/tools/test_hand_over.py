@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import fake_context
-from tools.ports import HandOver, SessionPorts
+from tools.ports import SessionPorts
 from tools.registry import builtin_tools, run_tool
 from tools.tool import ToolResult
 
@@ -25,9 +25,9 @@ class Other:
         return ToolResult("Thanks.", "handed over", {"iteration": 1})
 
 
-async def run(folder: Path, other: HandOver | None = None, **arguments: object) -> ToolResult:
+async def run(folder: Path, other: Other | None = None, **arguments: object) -> ToolResult:
     ctx = fake_context(folder)
-    ctx = ctx if other is None else replace(ctx, session=SessionPorts(hand_over=other))
+    ctx = ctx if other is None else replace(ctx, session=SessionPorts(hand_over=other.hand_over))
     return await run_tool(builtin_tools()["hand_over"], json.dumps(arguments), ctx)
 
 

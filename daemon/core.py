@@ -331,7 +331,7 @@ class Daemon:
     def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:
         """Change title, model, mode or limits."""
         if updates:
-            session.emit(SessionUpdated(trace_id=session.session_id, time=self.now(), updates=dict(updates)))
+            session.emit(SessionUpdated(**session.record.here(), updates=dict(updates)))
         if "budget" in updates:
             session.budget.withdraw_question()
 

@@ -197,8 +197,7 @@ class Branch:
 
         conversation, seen = await asyncio.to_thread(move)
         mission = f"{task.mission}\n\nThis branch: {task.direction}".strip()
-        now = child.services.now()
-        child.emit(SessionUpdated(trace_id=child.session_id, time=now, updates={"mission": mission}))
+        child.emit(SessionUpdated(**child.record.here(), updates={"mission": mission}))
         recorder = child.record
         for message in conversation:
             recorder.add(

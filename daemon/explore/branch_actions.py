@@ -111,8 +111,7 @@ async def remove_branch(session: Session, branch_id: str, by: str = "") -> None:
             )
         ) from error
     if not find_branch(session, branch_id).removed:
-        now = session.services.now()
-        session.emit(BranchRemoved(trace_id=session.session_id, time=now, branch_id=branch.id, by=by))
+        session.emit(BranchRemoved(**session.record.here(), branch_id=branch.id, by=by))
 
 
 def _tell_model(session: Session, selection: Selection, by: str) -> None:

@@ -43,8 +43,7 @@ def exploration_ended(session: Session, explore_start_id: str, text: str, took_m
     merge = merge_of(session.state.plan, explore_start_id)
     session.emit(
         ExploreCompleted(
-            trace_id=session.session_id,
-            time=session.services.now(),
+            **session.record.here(),
             explore_start_id=explore_start_id,
             explore_merge_id=merge.id if merge is not None else None,
             merge_summary=text,
@@ -55,14 +54,7 @@ def exploration_ended(session: Session, explore_start_id: str, text: str, took_m
 
 def note_choice(session: Session, explore_start_id: str, choice: Choice) -> None:
     """Branches were chosen, or none: the log has it, and the goal of the choice is done. Raises StoreError."""
-    session.emit(
-        BranchSelected(
-            trace_id=session.session_id,
-            time=session.services.now(),
-            explore_start_id=explore_start_id,
-            choice=choice,
-        )
-    )
+    session.emit(BranchSelected(**session.record.here(), explore_start_id=explore_start_id, choice=choice))
     if (goal := merge_of(session.state.plan, explore_start_id)) is None:
         follow_choices(session)
     else:

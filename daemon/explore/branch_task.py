@@ -92,8 +92,7 @@ class BranchOutcome:
         """Record the end of the branch in its own session, or in the main one. Raises StoreError."""
         session.emit(
             BranchCompleted(
-                trace_id=session.session_id,
-                time=session.services.now(),
+                **session.record.here(),
                 branch_id=branch_id,
                 status=self.status,
                 summary=self.summary,

@@ -168,12 +168,7 @@ class RunningExploration:
                 id=task.branch_id, explore_start_id=self._start_id, description=task.direction
             )
             session.emit(
-                BranchStarted(
-                    trace_id=session.session_id,
-                    time=session.services.now(),
-                    explore_start_id=self._start_id,
-                    branch=branch,
-                )
+                BranchStarted(**session.record.here(), explore_start_id=self._start_id, branch=branch)
             )
 
     # -- work --

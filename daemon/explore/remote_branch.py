@@ -260,12 +260,7 @@ class RemoteBranch:
         parent = self._host.parent
         assert self._node is not None, "it works there"
         parent.emit(
-            BranchPlaced(
-                trace_id=parent.session_id,
-                time=parent.services.now(),
-                branch_id=self._task.branch_id,
-                node=self._node.name,
-            )
+            BranchPlaced(**parent.record.here(), branch_id=self._task.branch_id, node=self._node.name)
         )
 
     def _opened(self, opened: Opened) -> None:

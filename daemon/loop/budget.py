@@ -253,13 +253,7 @@ class Budget:
             # A limit of zero asks at once; the amount that it grants must not be zero, or it would ask forever.
             given = _given(limits, reached) or max(reached.used, 1.0)
             limit = max(reached.limit, reached.used) + given
-            record.emit(
-                SessionUpdated(
-                    trace_id=record.session_id,
-                    time=record.now(),
-                    updates={"raised_limits": {reached.key: limit}},
-                )
-            )
+            record.emit(SessionUpdated(**record.here(), updates={"raised_limits": {reached.key: limit}}))
 
     def _rules(self) -> RuleSet:
         """Rules about budgets alone: ``"*": "allow"`` was not said of money."""

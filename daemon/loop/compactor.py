@@ -215,10 +215,7 @@ class Compactor:
             return False
         self._record.emit(
             ContextMarked(
-                trace_id=self._record.session_id,
-                time=self._record.now(),
-                pruned=sequences,
-                freed_tokens=round(freed * state.calibration),
+                **self._record.here(), pruned=sequences, freed_tokens=round(freed * state.calibration)
             )
         )
         after = self._builder.tokens()

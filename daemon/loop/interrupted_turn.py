@@ -181,16 +181,8 @@ def close_what_is_open(
             # The prompt was taken from the queue, and only the note of that is missing.
             queue = tuple(prompt for prompt in state.queue if prompt.prompt_id != state.turn)
             if queue != state.queue:
-                record.emit(QueueChanged(trace_id=record.session_id, time=record.now(), queue=queue))
-        record.emit(
-            TurnEnded(
-                trace_id=record.session_id,
-                time=record.now(),
-                prompt_id=state.turn,
-                stop_reason="error",
-                detail=t(why),
-            )
-        )
+                record.emit(QueueChanged(**record.here(), queue=queue))
+        record.emit(TurnEnded(**record.here(), prompt_id=state.turn, stop_reason="error", detail=t(why)))
         record.completed()
         record.snapshot()
 

@@ -164,9 +164,8 @@ def become(session: Session, agent: AgentProfile, updates: Mapping[str, object] 
     ``updates``: further changes of the trace. The system prompt stays the old one until the next
     ``RequestBuilder.prepare``.
     """
-    now = session.services.now()
     changes: dict[str, object] = {"agent": agent.name, **(updates or {})}
-    session.emit(SessionUpdated(trace_id=session.session_id, time=now, updates=changes))
+    session.emit(SessionUpdated(**session.record.here(), updates=changes))
     session.policy.agent = agent
     session.services.models.ask_window(session.model, session.env)
 

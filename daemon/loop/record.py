@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from daemon.loop.parallel_calls import CallTime
     from daemon.loop.services import Services
+    from daemon.model.events import Occurrence
     from daemon.model.messages import FinishPart, ToolResultPart
     from daemon.model.permissions import PermissionRequest
     from daemon.model.traces import ViewUpdate
@@ -117,6 +118,10 @@ class SessionRecord:
         """Return the time of what happens."""
         return self.services.now()
 
+    def here(self) -> Occurrence:
+        """Return the fields of an event of this session that happens now."""
+        return {"trace_id": self.session_id, "time": self.now()}
+
     # -- events --
 
     def follow(self, follower: Callable[[Event], None]) -> None:
@@ -156,17 +161,7 @@ class SessionRecord:
         exit_code: int | None = None,
     ) -> None:
         """Show the user a notice."""
-        self.emit(
-            Notice(
-                trace_id=self.session_id,
-                time=self.now(),
-                level=level,
-                text=text,
-                code=code,
-                about=about,
-                exit_code=exit_code,
-            )
-        )
+        self.emit(Notice(**self.here(), level=level, text=text, code=code, about=about, exit_code=exit_code))
 
     def notice_once(
         self, text: str, code: str = "", *, level: Literal["info", "warning", "error"] = "warning"
@@ -184,8 +179,7 @@ class SessionRecord:
             trace = state.trace
             self.emit(
                 TraceCompleted(
-                    trace_id=self.session_id,
-                    time=self.now(),
+                    **self.here(),
                     status=trace_status(trace),
                     total_messages=len(state.messages),
                     total_tokens=trace.usage.total,
@@ -197,15 +191,14 @@ class SessionRecord:
     def asked(self, request: PermissionRequest) -> None:
         """Record a question. The main session's record has its children's, too: that is what users look at."""
         for record in dict.fromkeys((self.main, self)):
-            record.emit(PermissionAsked(trace_id=record.session_id, time=self.now(), request=request))
+            record.emit(PermissionAsked(**record.here(), request=request))
 
     def replied(self, request: PermissionRequest, settled: RequestResult) -> None:
         """The answer to one."""
         for record in dict.fromkeys((self.main, self)):
             record.emit(
                 PermissionReplied(
-                    trace_id=record.session_id,
-                    time=self.now(),
+                    **record.here(),
                     request_id=request.request_id,
                     reply=settled.answer,
                     feedback=settled.feedback,
@@ -280,8 +273,7 @@ class SessionRecord:
         """Record what an answer beside the conversation took and changed. ``started``: by ``time.monotonic()``."""
         self.emit(
             SessionUpdated(
-                trace_id=self.session_id,
-                time=self.now(),
+                **self.here(),
                 updates=dict(updates or {}),
                 usage=complete.usage,
                 cost=self.services.models.cost(model, complete.usage),
@@ -310,8 +302,7 @@ class SessionRecord:
         """Record that a model call has failed and is made again. Raises StoreError."""
         self.emit(
             ModelRetry(
-                trace_id=self.session_id,
-                time=self.now(),
+                **self.here(),
                 attempt=retry.attempt,
                 delay_s=retry.delay_s,
                 reason=retry.reason,
@@ -321,7 +312,7 @@ class SessionRecord:
 
     def subagent_ended(self, subagent: SubagentMeta) -> None:
         """Record the end of a sub-agent, and its usage with its goal's numbers. Raises StoreError."""
-        self.emit(SubagentCompleted(trace_id=self.session_id, time=self.now(), subagent=subagent))
+        self.emit(SubagentCompleted(**self.here(), subagent=subagent))
         took = GoalStats(
             total_tokens=subagent.usage.total,
             total_cost=subagent.cost,

@@ -340,14 +340,7 @@ def mark_history(record: SessionRecord, builder: RequestBuilder, sequence: int) 
     freed = before - builder.window(marks).tokens
     if freed < (1 if profile.history == "always" else PRUNE_MINIMUM):
         return
-    record.emit(
-        ContextMarked(
-            trace_id=record.session_id,
-            time=record.now(),
-            history_before=sequence,
-            freed_tokens=freed,
-        )
-    )
+    record.emit(ContextMarked(**record.here(), history_before=sequence, freed_tokens=freed))
 
 
 def _is_cold(record: SessionRecord) -> bool:

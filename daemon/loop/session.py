@@ -484,7 +484,7 @@ class Session:
         # Prompts that hooks check are not part of the conversation yet, so a crash must not lose them.
         checked = tuple(prompt for prompt in self.hooks.under_check if prompt in self.state.queue)
         queue = (*checked, *self.queued())
-        self.emit(QueueChanged(trace_id=self.session_id, time=self.services.now(), queue=queue))
+        self.emit(QueueChanged(**self.record.here(), queue=queue))
 
     def resume(self) -> bool:
         """Continue a turn that waited for an answer when the daemon stopped; False when there is none.
@@ -535,20 +535,15 @@ class Session:
 
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """Report a failed log to all listeners: without the log, the source of truth, the turn cannot continue."""
-        now = self.services.now()
         publish = self.services.bus.publish
-        publish(Notice(trace_id=self.session_id, time=now, level="error", text=detail))
+        publish(Notice(**self.record.here(), level="error", text=detail))
         try:
             if self.state.turn is not None:
                 self.close_open(UNSTORED)
                 return
         except StoreError:
             pass  # it is tried again before the next turn
-        publish(
-            TurnEnded(
-                trace_id=self.session_id, time=now, prompt_id=prompt_id, stop_reason="error", detail=detail
-            )
-        )
+        publish(TurnEnded(**self.record.here(), prompt_id=prompt_id, stop_reason="error", detail=detail))
 
     async def _run(self, waiting: PendingPrompt, *, goes_on: bool = False) -> tuple[StopReason, str]:
         prompt = waiting.prompt
@@ -599,13 +594,13 @@ class Session:
         return stop, detail
 
     def _started(self, prompt: QueuedPrompt) -> None:
-        self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
+        self.emit(TurnStarted(**self.record.here(), prompt_id=prompt.prompt_id))
 
     def _begin(self, turn: TurnRuns, waiting: PendingPrompt, context: str = "") -> None:
         """Make the prompt part of the conversation."""
         prompt = waiting.prompt
         if names := names_after(prompt.text, self.state.trace, self.state.plan):
-            self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=names))
+            self.emit(SessionUpdated(**self.record.here(), updates=names))
         self._namer.begun(prompt.text)
         if self.state.turn is None:
             self._started(prompt)
@@ -628,14 +623,12 @@ class Session:
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str, error_kind: str = "") -> None:
         self.policy.turn_model, self.policy.stand_in = "", StandIn()
-        now = self.services.now()
         summary = self._namer.summary()
         if summary and summary != self.state.trace.summary:
-            self.emit(SessionUpdated(trace_id=self.session_id, time=now, updates={"summary": summary}))
+            self.emit(SessionUpdated(**self.record.here(), updates={"summary": summary}))
         self.emit(
             TurnEnded(
-                trace_id=self.session_id,
-                time=now,
+                **self.record.here(),
                 prompt_id=prompt_id,
                 stop_reason=stop,
                 detail=detail,

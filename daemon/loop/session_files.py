@@ -47,8 +47,7 @@ class FileWork:
                 written.append((path, version.tool_call_id))
                 self._record.emit(
                     FileChanged(
-                        trace_id=self._record.session_id,
-                        time=self._record.now(),
+                        **self._record.here(),
                         path=path,
                         kind=version.kind,
                         version=version.version or "",

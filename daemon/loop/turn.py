@@ -319,8 +319,7 @@ class Turn:
     def _store_text(self, delta: Delta) -> None:
         self._record.emit(
             MessageTextAdded(
-                trace_id=self._id,
-                time=self._services.now(),
+                **self._record.here(),
                 message_id=delta.message_id,
                 goal_id=self._goal_of_step,
                 index=delta.index,
@@ -331,12 +330,7 @@ class Turn:
 
     def part_done(self, message_id: str, index: int, part: Part) -> None:
         event = MessagePartAdded(
-            trace_id=self._id,
-            time=self._services.now(),
-            message_id=message_id,
-            goal_id=self._goal_of_step,
-            index=index,
-            part=part,
+            **self._record.here(), message_id=message_id, goal_id=self._goal_of_step, index=index, part=part
         )
         self._unfinished.stored(event)
         self._record.emit(event)
@@ -344,9 +338,8 @@ class Turn:
     def retrying(self, message_id: str, retry: Retry | Restart, *, void: bool) -> None:
         if void:
             self._unfinished.stop()
-            now = self._services.now()
             self._record.emit(
-                MessageDiscarded(trace_id=self._id, time=now, message_id=message_id, reason=retry.reason)
+                MessageDiscarded(**self._record.here(), message_id=message_id, reason=retry.reason)
             )
         if isinstance(retry, Retry):
             self._record.retrying(retry)
@@ -402,9 +395,7 @@ class Turn:
         self._goal_of_call[call.id] = goal_of_step(call.id) or self._state.plan.current_id
         if call.name == "bash" or call.name.startswith(OWN):
             self._services.watching.commands.expect()
-        self._record.emit(
-            ToolStarted(trace_id=self._id, time=self._services.now(), tool_call_id=call.id, name=call.name)
-        )
+        self._record.emit(ToolStarted(**self._record.here(), tool_call_id=call.id, name=call.name))
 
     def repeats(self, call: ToolCallPart) -> Repeat:
         if self._asking:

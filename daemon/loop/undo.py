@@ -277,8 +277,7 @@ class Restorer:
     def _done(self, planned: PlannedUndo, by: str) -> None:
         self._session.emit(
             FilesRestored(
-                trace_id=self._session.session_id,
-                time=self._services.now(),
+                **self._session.record.here(),
                 action=planned.action,
                 files=tuple(restored_files(planned.proposal)),
                 target=planned.target,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from pydantic import Field
 
@@ -18,6 +18,13 @@ from daemon.model.messages import Message, Part, Role, StopReason, Usage
 from daemon.model.permissions import Grant, PermissionRequest, QuestionAnswer, Reply, Scope
 from daemon.model.stored_model import Cost, Count, Model
 from daemon.model.traces import BranchTrace, PromptLayer, QueuedPrompt, Trace, TraceStatus
+
+
+class Occurrence(TypedDict):
+    """The session of an event, and when it happened."""
+
+    trace_id: str
+    time: datetime
 
 
 class _Event(Model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import branch_of
-from daemon.model.events import AffectedGoal, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
+from daemon.model.events import AffectedGoal, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated, Occurrence
 from daemon.model.goals import GoalStats
 from daemon.plan.tree import Added, Change, Moved, Removed, Updated
 
@@ -25,16 +25,14 @@ def goal_event(
     ``by`` names the user's client when a user made the change (the model is then notified), empty when the model did.
     With the ``plan`` that is changed, the event has the numbers of the goals that it touches.
     """
+    where: Occurrence = {"trace_id": trace_id, "time": now}
     if isinstance(change, Added):
         # The goal has the id of its branch, because it is shown beside goals of other branches.
         goal = change.goal.model_copy(update={"branch_id": branch_of(trace_id)})
-        return GoalAdded(
-            trace_id=trace_id, time=now, goal=goal, parent_id=goal.parent_id, index=change.index, by=by
-        )
+        return GoalAdded(**where, goal=goal, parent_id=goal.parent_id, index=change.index, by=by)
     if isinstance(change, Updated):
         return GoalUpdated(
-            trace_id=trace_id,
-            time=now,
+            **where,
             goal_id=change.goal_id,
             updates=dict(change.updates),
             affected_goals=change.affected if plan is None else _numbered(change, plan),
@@ -43,8 +41,7 @@ def goal_event(
         )
     if isinstance(change, Moved):
         return GoalMoved(
-            trace_id=trace_id,
-            time=now,
+            **where,
             goal_id=change.goal_id,
             parent_id=change.parent_id,
             before_id=change.before_id,
@@ -53,8 +50,7 @@ def goal_event(
         )
     gone = plan.goals.get(change.goal_id) if plan is not None else None
     return GoalRemoved(
-        trace_id=trace_id,
-        time=now,
+        **where,
         goal_id=change.goal_id,
         current_id=change.current_id,
         description="" if gone is None else gone.description,

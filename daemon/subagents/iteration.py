@@ -178,7 +178,7 @@ async def _carried_out(
     async def work() -> tuple[StopReason, str]:
         child.policy.take_over(changed_paths(state.messages))
         mission = {"mission": state.plan.mission}
-        child.emit(SessionUpdated(trace_id=child.session_id, time=now(), updates=mission))
+        child.emit(SessionUpdated(**child.record.here(), updates=mission))
         result = await child.prompt(text, planner="in_loop")
         await child.rest()  # the user may have sent it more prompts
         return child.state.trace.last_stop_reason or result.stop, result.detail

@@ -118,10 +118,7 @@ class SessionSubagents:
             raise
 
     async def _turn(self, child: Session, prompt: str) -> tuple[StopReason, str]:
-        now = self.session.services.now()
-        child.emit(
-            SessionUpdated(trace_id=child.session_id, time=now, updates={"mission": head(prompt, 2_000)})
-        )
+        child.emit(SessionUpdated(**child.record.here(), updates={"mission": head(prompt, 2_000)}))
         attachments = attachments_of(self.call_id, prompt, self.session.state.messages)
         working = asyncio.ensure_future(child.prompt(prompt, attachments, planner="in_loop"))
         await asyncio.sleep(0)  # now it has its task
@@ -181,7 +178,7 @@ def start_child(
     record: Callable[[SubagentMeta], None],
 ) -> Session:
     """Return the new session of a sub-agent. ``record`` stores its end when it cannot start. Raises StoreError."""
-    session.emit(SubagentStarted(trace_id=session.session_id, time=session.services.now(), subagent=meta))
+    session.emit(SubagentStarted(**session.record.here(), subagent=meta))
     try:
         model = profile.model_by(session.config.settings.model.models)
         child = open_child(session, meta.id, profile, model=model, description=description)

@@ -131,8 +131,7 @@ class PermissionRequests(RequestArea):
             if own:
                 session.emit(
                     PermissionForgotten(
-                        trace_id=session.session_id,
-                        time=self._core.now(),
+                        **session.record.here(),
                         grants=tuple(
                             Grant(permission=grant.permission, pattern=grant.pattern) for grant in own
                         ),

@@ -11,13 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.provider.memo import Memo
-
 if TYPE_CHECKING:
-    from daemon.model.messages import (
-        FilePart,
-        Part,
-    )
+    from daemon.model.messages import FilePart, Part
     from daemon.provider.model_calls import ModelRequest, PromptMessage, ToolSpec
 
 IMAGE_TOKENS = 1_600
@@ -86,7 +81,7 @@ def request_tokens(request: ModelRequest) -> RequestTokens:
     return RequestTokens(
         system=sum(estimate_tokens(block.text) for block in request.system),
         tools=sum(map(tool_tokens, request.tools)),
-        messages=sum(_known_tokens.get(message, message_tokens) for message in request.messages),
+        messages=sum(map(message_tokens, request.messages)),
         tail=estimate_tokens(request.tail),
     )
 
@@ -114,9 +109,6 @@ def calibrated(ratio: float, counted: int, estimated: int) -> float:
 def stored_calibration(ratio: float) -> float:
     """Return a ratio that was read from a file, within the same bounds; 1.0 when it is no number."""
     return min(max(ratio, _LEAST), _MOST) if math.isfinite(ratio) else 1.0
-
-
-_known_tokens: Memo[PromptMessage, int] = Memo()
 
 
 def _schema_tokens(schema: object) -> int:

@@ -19,7 +19,7 @@ from daemon.explore.branch_environment import BranchEnvironment, make_branch_env
 from daemon.explore.branch_notes import task_text, unfinished_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
 from daemon.explore.ignored_changes import ignored_changes, recorded_changes, short_names
-from daemon.explore.inherited_context import InheritedContext, moved, places_moved, rewriter
+from daemon.explore.inherited_context import moved, places_moved, rewriter
 from daemon.loop.children import close_child, open_child
 from daemon.model.branches import CheckRun
 from daemon.model.events import (
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from daemon.loop.queue import TurnResult
     from daemon.loop.session import Session
     from daemon.model.messages import Message
+    from daemon.provider.model_calls import PromptMessage
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ class Branch:
         task, parent = self._task, self._host.parent
         old, home = Path(task.workspace), Path(task.home) if task.home else None
 
-        def move() -> tuple[tuple[InheritedContext, ...], dict[str, str]]:
+        def move() -> tuple[tuple[PromptMessage, ...], dict[str, str]]:
             return moved(task.conversation, rewriter(old, root, home)), places_moved(task.seen, old, root)
 
         conversation, seen = await asyncio.to_thread(move)
@@ -399,7 +400,7 @@ class Branch:
         return int((time.monotonic() - self._began) * 1000)
 
 
-def _content(message: InheritedContext, child: Session) -> tuple[Part, ...]:
+def _content(message: PromptMessage, child: Session) -> tuple[Part, ...]:
     if message.role != "assistant":
         return message.content
     reason: StopReason = "tool_use" if any(p.type == "tool_call" for p in message.content) else "end_turn"

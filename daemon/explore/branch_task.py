@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from daemon.agents.loader import AgentProfile
     from daemon.config import Config
     from daemon.copies.working_copy import Base, BranchChange
-    from daemon.explore.inherited_context import InheritedContext
     from daemon.loop.session import Session
     from daemon.model.events import SessionCreated
     from daemon.model.permissions import Mode, Rule, Trust
+    from daemon.provider.model_calls import PromptMessage
     from daemon.settings import Settings
 
 
@@ -44,7 +44,7 @@ class BranchTask:
     """Text that it starts with; None: the conversation."""
     workspace: str
     """The folder that the places below are in."""
-    conversation: tuple[InheritedContext, ...]
+    conversation: tuple[PromptMessage, ...]
     seen: Mapping[str, str]
     """Hash of each file as the main session read it, by path."""
     instructions: Mapping[str, str]

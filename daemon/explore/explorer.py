@@ -16,7 +16,7 @@ from daemon.explore.branch import Branch, BranchHost, OpenCopy
 from daemon.explore.branch_choice import awaited_choice, carry_over, decided_early, exploration_ended
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
-from daemon.explore.inherited_context import InheritedContext, conversation
+from daemon.explore.inherited_context import conversation
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.score_text import score_table
 from daemon.explore.test_command import agree_on_test
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from daemon.explore.remote_branch import Nodes
     from daemon.loop.session import Session
     from daemon.model.meters import Metered
+    from daemon.provider.model_calls import PromptMessage
 
 log = logging.getLogger(__name__)
 
@@ -367,7 +368,7 @@ def branch_tasks(
     names = [branch_name(taken + at) for at in range(len(directions))]
     named = list(zip(names, directions, strict=True))
     inherits = background is None
-    said: tuple[InheritedContext, ...] = ()
+    said: tuple[PromptMessage, ...] = ()
     if inherits:
         without = {call_id for _, call_id, _ in state.open_tool_calls()}
         said = conversation(session.request_builder.window().entries, without)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
@@ -19,11 +18,11 @@ from daemon.model.messages import (
     NotePart,
     Part,
     ReasoningPart,
-    Role,
     TextPart,
     ToolCallPart,
     ToolResultPart,
 )
+from daemon.provider.model_calls import PromptMessage
 
 if TYPE_CHECKING:
     from daemon.context.windowing.blocks import WindowMessage
@@ -34,15 +33,7 @@ _AFTER = r"(?![\w~+@%-])(?!\.\w)"
 """Nor to the right: ``/home/me/shop-old`` and ``/home/me/shop.bak`` are other folders. A full stop ends a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class InheritedContext:
-    """A message that a branch begins with. Plain data."""
-
-    role: Role
-    content: tuple[Part, ...]
-
-
-def conversation(entries: Iterable[WindowMessage], without: Collection[str]) -> tuple[InheritedContext, ...]:
+def conversation(entries: Iterable[WindowMessage], without: Collection[str]) -> tuple[PromptMessage, ...]:
     """Return what the model sees now as messages to store, one for each result.
 
     ``without``: ids of calls that have no result yet, because nobody in the branch waits for those. Reasoning is left
@@ -50,14 +41,14 @@ def conversation(entries: Iterable[WindowMessage], without: Collection[str]) -> 
     """
     entries = list(entries)
     last = max((at for at, entry in enumerate(entries) if entry.prompt.role == "assistant"), default=-1)
-    found: list[InheritedContext] = []
+    found: list[PromptMessage] = []
     for at, entry in enumerate(entries):
         gone = without if at >= last else ()
         parts = tuple(part for part in entry.prompt.content if not _left_out(part, gone))
         if entry.prompt.role == "tool":
-            found += [InheritedContext("tool", (part,)) for part in parts if isinstance(part, ToolResultPart)]
+            found += [PromptMessage("tool", (part,)) for part in parts if isinstance(part, ToolResultPart)]
         elif parts:
-            found.append(InheritedContext("assistant" if entry.prompt.role == "assistant" else "user", parts))
+            found.append(PromptMessage("assistant" if entry.prompt.role == "assistant" else "user", parts))
     return tuple(found)
 
 
@@ -95,12 +86,10 @@ def _forms(path: Path) -> list[str]:
     return [quote(posix), json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], posix, text]
 
 
-def moved(
-    messages: Sequence[InheritedContext], rewrite: Callable[[str], str]
-) -> tuple[InheritedContext, ...]:
+def moved(messages: Sequence[PromptMessage], rewrite: Callable[[str], str]) -> tuple[PromptMessage, ...]:
     """Return ``messages`` with all places rewritten."""
     return tuple(
-        InheritedContext(message.role, tuple(_moved(part, rewrite) for part in message.content))
+        PromptMessage(message.role, tuple(_moved(part, rewrite) for part in message.content))
         for message in messages
     )
 

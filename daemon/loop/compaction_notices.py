@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.context.tokens import estimate_tokens, part_tokens, request_tokens
+from daemon.context.tokens import estimate_tokens, part_tokens, tool_tokens
 from daemon.model.messages import FilePart, Message
-from daemon.provider.model_calls import ModelRequest
 from tools.localization import n, noted, t
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def what_fills(state: SessionState, builder: RequestBuilder) -> str:
     def size(tokens: int) -> int:
         return round(tokens * ratio)
 
-    tools = request_tokens(ModelRequest(model="", system=(), messages=(), tools=builder.tool_specs())).tools
+    tools = sum(map(tool_tokens, builder.tool_specs()))
     files = {
         layer.name.rpartition(" ")[2]: size(estimate_tokens(layer.text))
         for layer in builder.layers

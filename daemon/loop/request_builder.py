@@ -14,7 +14,7 @@ from daemon.context.check_command import find_test_command
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM, ContextProfile, answer_tokens, profile_for
 from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
-from daemon.context.tokens import estimate_tokens, request_tokens
+from daemon.context.tokens import estimate_tokens, tool_tokens
 from daemon.context.window import Window, WindowCache, build_window
 from daemon.loop.skill_use import listed, may_be_shown
 from daemon.loop.tool_selection import sent_tools
@@ -244,8 +244,8 @@ class RequestBuilder:
         tools = self.tool_specs()
 
         def count() -> int:
-            system = tuple(system_blocks(self.layers))
-            return request_tokens(ModelRequest(model="", system=system, messages=(), tools=tools)).total
+            layers = sum(estimate_tokens(layer.text) for layer in self.layers)
+            return layers + sum(map(tool_tokens, tools))
 
         return self._frame.get(count, same=(self.layers, tools))
 

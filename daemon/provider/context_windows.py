@@ -64,7 +64,7 @@ class Windows:
         window = configured or self._told.get(server) or model_info(model).context_window
         return min(window, self._limits.get(server, window))
 
-    def is_assumed(self, model: str, env: Mapping[str, str], configured: int | None = None) -> bool:
+    def window_is_assumed(self, model: str, env: Mapping[str, str], configured: int | None = None) -> bool:
         """Return whether ``window`` is only a guess: neither the user, nor the server, nor a table has told it."""
         server = _server(model, env)
         told = configured or server in self._told or server in self._limits
@@ -74,7 +74,7 @@ class Windows:
         """A prompt was too long, and the server said how many tokens it takes."""
         self._limits[_server(model, env)] = limit
 
-    def ask_soon(self, model: str, env: Mapping[str, str]) -> None:
+    def ask_window(self, model: str, env: Mapping[str, str]) -> None:
         """Ask the server in the background, once for each model. Only servers that the environment names are asked."""
         server = _server(model, env)
         known = self._asking.get(server)

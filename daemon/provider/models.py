@@ -23,12 +23,11 @@ _CHOICE_LASTS_S = 5.0
 
 
 @dataclass(slots=True)
-class ProviderModels:
+class ProviderModels(Windows):
     """Implements ``daemon.loop.services.Models``."""
 
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
-    windows: Windows = field(default_factory=Windows)
     _chosen: tuple[float, object, ModelChoice] | None = field(default=None, repr=False)
 
     def stream(self, model: str, request: ModelRequest) -> ProviderEvents:
@@ -38,21 +37,12 @@ class ProviderModels:
 
         def failed(error: ProviderError) -> None:
             if error.kind == "overflow" and error.window is not None:
-                self.windows.learn(model, request.env, error.window)
+                self.learn(model, request.env, error.window)
 
         return cut_at_limit(with_retry(provider, wanted, sleep=self.sleep, failed=failed), wanted)
 
-    def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
-        return self.windows.window(model, env, configured)
-
-    def window_is_assumed(self, model: str, env: Mapping[str, str], configured: int | None = None) -> bool:
-        return self.windows.is_assumed(model, env, configured)
-
     def problem(self, model: str, env: Mapping[str, str]) -> str:
         return choose.access_problem(model, env)
-
-    def ask_window(self, model: str, env: Mapping[str, str]) -> None:
-        self.windows.ask_soon(model, env)
 
     def cost(self, model: str, usage: Usage) -> float | None:
         return pricing.cost(model, usage)
@@ -73,5 +63,5 @@ class ProviderModels:
 
     async def aclose(self) -> None:
         """Close the connections to the models."""
-        await self.windows.aclose()
+        await Windows.aclose(self)
         await choose.aclose()

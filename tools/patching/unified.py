@@ -51,8 +51,6 @@ _LONE_DIFF = re.compile(r"\d+(?:,\d+)?[acd]\d+(?:,\d+)?$")
 class _Section:
     file: FilePatch | GitHeader
     hunks: list[HunkDraft] = field(default_factory=list[HunkDraft])
-    cr_header: bool = False
-    """Whether an ``@@`` line ends with ``\\r``."""
 
 
 def range_of(header: str) -> tuple[Numbers | None, str]:

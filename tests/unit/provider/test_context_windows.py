@@ -70,9 +70,9 @@ def test_the_server_of_a_model(model: str, env: dict[str, str], url: str) -> Non
 def test_learned_window_beats_the_setting_and_the_default() -> None:
     windows = Windows()
     assert windows.window("openai/x", OWN) == UNKNOWN.context_window
-    assert windows.is_assumed("openai/x", OWN)
-    assert not windows.is_assumed("openai/x", OWN, 64_000)
-    assert not windows.is_assumed("anthropic/claude-sonnet-5-5", {})
+    assert windows.window_is_assumed("openai/x", OWN)
+    assert not windows.window_is_assumed("openai/x", OWN, 64_000)
+    assert not windows.window_is_assumed("anthropic/claude-sonnet-5-5", {})
     assert windows.window("openai/x", OWN, 30_000) == 30_000
     windows.learn("openai/x", OWN, 12_288)
     assert windows.window("openai/x", OWN) == 12_288
@@ -96,8 +96,8 @@ async def test_a_server_is_asked_once_in_the_background(kind: Kind, model: str, 
     async with ModelServer(local=LocalServer(kind, 12_288)) as server:
         env = {"OPENAI_BASE_URL": f"{server.url}/v1", "OLLAMA_HOST": server.url}
         env |= {"ANTHROPIC_BASE_URL": server.url, "OPENAI_API_KEY": "key", "ANTHROPIC_API_KEY": "key"}
-        windows.ask_soon(model, env)
-        windows.ask_soon(model, env)
+        windows.ask_window(model, env)
+        windows.ask_window(model, env)
         await until(lambda: windows.window(model, env) == 12_288)
         assert server.other == [question]
         keys = [server.other_headers[0].get(name) for name in ("authorization", "x-api-key")]
@@ -110,9 +110,9 @@ async def test_server_that_hides_its_window_is_harmless() -> None:
     windows = Windows()
     async with ModelServer(local=LocalServer("llama.cpp", 12_288, tells=False)) as server:
         env = {"OPENAI_BASE_URL": f"{server.url}/v1"}
-        windows.ask_soon("openai/untold", env)
+        windows.ask_window("openai/untold", env)
         await until(lambda: server.other == ["GET /v1/models"])
         assert windows.window("openai/untold", env) == UNKNOWN.context_window
-    windows.ask_soon("ollama/any", {"OLLAMA_HOST": "http://127.0.0.1:9"})
-    windows.ask_soon("anthropic/claude-sonnet-5-5", {"ANTHROPIC_API_KEY": "key"})
+    windows.ask_window("ollama/any", {"OLLAMA_HOST": "http://127.0.0.1:9"})
+    windows.ask_window("anthropic/claude-sonnet-5-5", {"ANTHROPIC_API_KEY": "key"})
     await windows.aclose()

@@ -292,10 +292,10 @@ async def test_models_are_listed_with_windows() -> None:
         await at.list_models({"models": MODELS})
         assert "Similar: vscode/copilot/gpt-x" in await checking
         windows = Windows()
-        windows.ask_soon("vscode/copilot/gpt-x", at.env)
+        windows.ask_window("vscode/copilot/gpt-x", at.env)
         await at.list_models({"models": MODELS})
         await until(lambda: windows.window("vscode/copilot/gpt-x", {}) == 64_000, "the window")
-        assert not windows.is_assumed("vscode/copilot/gpt-x", {})
+        assert not windows.window_is_assumed("vscode/copilot/gpt-x", {})
 
 
 @pytest.mark.parametrize("result", [None, [], {"models": 3}, {"models": [{"vendor": 1}]}])

@@ -11,10 +11,11 @@ import pytest
 from daemon.agents.loader import load_agent
 from daemon.copies.working_copy import Base, BranchChange
 from daemon.explore.branch_task import BranchOutcome, BranchTask
-from daemon.explore.inherited_context import InheritedContext, conversation, moved, places_moved, rewriter
+from daemon.explore.inherited_context import conversation, moved, places_moved, rewriter
 from daemon.model.events import BranchMessageAdded
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import BranchTrace
+from daemon.provider.model_calls import PromptMessage
 from daemon.settings import Settings
 from daemon.store.replay import read_state
 from tests.support.fakes.models import Call, Think
@@ -60,13 +61,13 @@ def test_inherited_calls_results_and_metadata_get_new_paths() -> None:
         content="in /home/me/my shop",
         metadata={"files": [{"path": "/home/me/my shop/a"}], "job_id": "j1"},
     )
-    said = InheritedContext(
+    said = PromptMessage(
         "user", (TextPart(text="look at /home/me/my shop"), NotePart(text="/home/me/my shop/x"))
     )
     messages = [
         said,
-        InheritedContext("assistant", (call, plain, broken)),
-        InheritedContext("tool", (result,)),
+        PromptMessage("assistant", (call, plain, broken)),
+        PromptMessage("tool", (result,)),
     ]
     user, assistant, tool = moved(messages, rewriter(OLD, NEW))
     assert [part.text for part in user.content if isinstance(part, TextPart | NotePart)] == [
@@ -116,7 +117,7 @@ def test_branch_task_and_outcome_can_be_pickled() -> None:
         others=(("B", "other"),),
         background=None,
         workspace="/w",
-        conversation=(InheritedContext("user", (TextPart(text="hello"),)),),
+        conversation=(PromptMessage("user", (TextPart(text="hello"),)),),
         seen={"/w/a": "1"},
         instructions={},
         untrusted_instructions={},

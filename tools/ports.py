@@ -232,14 +232,17 @@ class Jobs(Protocol):
         ...
 
 
+_NOT_HERE = "This is not available here."
+
+
 class _Absent:
     """Stands for a port that a context does without, e.g. for the merge of a branch. Every use raises ToolError."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        self()
+        raise ToolError(_NOT_HERE)
 
     def __call__(self, *_: object) -> NoReturn:
-        raise ToolError("This is not available here.")
+        raise ToolError(_NOT_HERE)
 
 
 ABSENT: Any = _Absent()

@@ -10,11 +10,11 @@ from pydantic import BeforeValidator, WithJsonSchema
 from tools.localization import t
 from tools.text.truncate import one_line, short
 from tools.tool import (
-    Answered,
-    AnswerOption,
     PermissionAsk,
     PermissionDeniedError,
     Question,
+    QuestionAnswer,
+    QuestionOption,
     Tool,
     ToolContext,
     ToolError,
@@ -140,7 +140,9 @@ def _question(asked: AskedInput) -> Question:
             f"{len(asked.options)} options are more than {MOST_OPTIONS}: offer the likeliest; the user can answer "
             "freely, too."
         )
-    options = tuple(AnswerOption(one.label.strip(), one.description.strip()) for one in asked.options)
+    options = tuple(
+        QuestionOption(label=one.label.strip(), description=one.description.strip()) for one in asked.options
+    )
     for option in options:
         if not option.label:
             raise ToolError("An option is empty: leave it out. The user can always answer freely.")
@@ -149,10 +151,10 @@ def _question(asked: AskedInput) -> Question:
     labels = [option.label for option in options]
     if len(set(labels)) < len(labels):
         raise ToolError("Two options of a question are the same: make them differ, or drop one.")
-    return Question(text, options, asked.multiple and len(options) > 1)
+    return Question(text=text, options=options, multiple=asked.multiple and len(options) > 1)
 
 
-def _answered(questions: Sequence[Question], answers: Sequence[Answered]) -> ToolResult:
+def _answered(questions: Sequence[Question], answers: Sequence[QuestionAnswer]) -> ToolResult:
     said = [". ".join(filter(None, (", ".join(answer.chosen), answer.text))) for answer in answers]
     lines = [
         f"- {question.text}\n  Answer: {words or '(skipped: decide yourself, and say what you assumed)'}"

@@ -100,29 +100,28 @@ class ProposedFile:
         return (self.change,) if self.source is None else (self.source, self.change)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerOption:
-    """An answer that a question offers; ``description`` explains it."""
+class QuestionOption(BaseModel, frozen=True):
+    """An answer that a question offers."""
 
     label: str
     description: str = ""
+    """Explanation of this option."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question to the user. An answer in the user's own words is always possible."""
+class Question(BaseModel, frozen=True):
+    """Something the model wants to know from the user. An answer in the user's own words is always possible."""
 
     text: str
-    options: tuple[AnswerOption, ...] = ()
+    options: tuple[QuestionOption, ...] = ()
     multiple: bool = False
     """Several options may be chosen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The answer to one question: labels of chosen options, own words, or both; neither when it was skipped."""
+class QuestionAnswer(BaseModel, frozen=True):
+    """The answer to one question: chosen options, own words, or both. Neither: the question was skipped."""
 
     chosen: tuple[str, ...] = ()
+    """Labels of options."""
     text: str = ""
 
 
@@ -189,7 +188,7 @@ class Approval:
     changes: tuple[FileChange, ...] | None = None
     asked: bool = False
     """A user was asked, so time has passed since the question was asked."""
-    answers: tuple[Answered, ...] = ()
+    answers: tuple[QuestionAnswer, ...] = ()
     """One for each of the questions."""
     unseen: bool = False
     """Nobody looked at the question before it was answered (``--yes``)."""

@@ -16,12 +16,12 @@ from tools.json_access import array, mapping, string
 from tools.localization import t
 from tools.text.terminal import plain, shown, shown_brief, shown_line
 from tools.text.truncate import cut_text
-from tools.tool import AnswerOption, Question
+from tools.tool import Question, QuestionOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tools.tool import Answered
+    from tools.tool import QuestionAnswer
 
 MOST_FIELDS = 8
 MOST_OPTIONS = 50
@@ -71,11 +71,11 @@ class Field:
             hints.append(t("If you leave it empty: {value}.", value=shown_line(self._said(self.default))))
         elif not self.required:
             hints.append(t("You may leave it empty."))
-        options = tuple(AnswerOption(label) for label, _ in self.options)
+        options = tuple(QuestionOption(label=label) for label, _ in self.options)
         lines = [*([problem] if problem else []), self.title, *hints]
-        return Question("\n".join(lines), options, self.kind == "array")
+        return Question(text="\n".join(lines), options=options, multiple=self.kind == "array")
 
-    def value(self, answer: Answered) -> Value | None:
+    def value(self, answer: QuestionAnswer) -> Value | None:
         """Return what was answered, None for nothing. Raises _WrongAnswerError."""
         values = dict(self.options)
         if self.kind == "array":
@@ -192,25 +192,25 @@ class Form:
         ]
         if not self.fields:
             yes, no = _confirmations()
-            return (Question("\n".join(lines), (AnswerOption(yes), AnswerOption(no))),)
+            return (_yes_or_no(lines, yes, no),)
         asked, problems = self.asked(wrong), wrong or {}
         first, *others = (
             field.question(problems.get(field.name, "") if at else "") for at, field in enumerate(asked)
         )
         problem = problems.get(asked[0].name)
         whole = "\n".join([*([problem] if problem else []), *lines, "", first.text])
-        return (Question(whole, first.options, first.multiple), *others)
+        return (first.model_copy(update={"text": whole}), *others)
 
     def asked(self, wrong: Mapping[str, str] | None = None) -> tuple[Field, ...]:
         """Return the fields of ``questions``."""
         return tuple(field for field in self.fields if wrong is None or field.name in wrong)
 
-    def declined(self, answers: Sequence[Answered]) -> bool:
+    def declined(self, answers: Sequence[QuestionAnswer]) -> bool:
         """Return whether the user declined a form without fields."""
         return not self.fields and _confirmations()[0] not in answers[0].chosen
 
     def content(
-        self, answers: Sequence[Answered], wrong: Mapping[str, str] | None = None
+        self, answers: Sequence[QuestionAnswer], wrong: Mapping[str, str] | None = None
     ) -> tuple[dict[str, Value], dict[str, str]]:
         """Return the answers to ``questions`` by name, and the problems of those that do not fit."""
         found: dict[str, Value] = {}
@@ -335,7 +335,12 @@ def page_question(server: str, message: str, url: str) -> Question:
         _words(message, LONGEST_MESSAGE),
     ]
     yes, no = page_answers()
-    return Question("\n".join(lines), (AnswerOption(yes), AnswerOption(no)))
+    return _yes_or_no(lines, yes, no)
+
+
+def _yes_or_no(lines: Sequence[str], yes: str, no: str) -> Question:
+    options = (QuestionOption(label=yes), QuestionOption(label=no))
+    return Question(text="\n".join(lines), options=options)
 
 
 def page_answers() -> tuple[str, str]:

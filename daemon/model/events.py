@@ -15,9 +15,10 @@ from pydantic import Field
 from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, SubagentMeta
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason, Usage
-from daemon.model.permissions import Grant, PermissionRequest, QuestionAnswer, Reply, Scope
+from daemon.model.permissions import Grant, PermissionRequest, Reply, Scope
 from daemon.model.stored_model import Cost, Count, Model
 from daemon.model.traces import BranchTrace, PromptLayer, QueuedPrompt, Trace, TraceStatus
+from tools.tool import QuestionAnswer
 
 
 class Occurrence(TypedDict):

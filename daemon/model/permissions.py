@@ -7,6 +7,7 @@ from typing import Literal
 
 from daemon.model.choices import Mode as Mode
 from daemon.model.stored_model import Model
+from tools.tool import Question
 
 Action = Literal["allow", "ask", "deny"]
 Reply = Literal["once", "always", "reject"]
@@ -94,31 +95,6 @@ class FileAnswer(Model):
     """Numbers of the hunks to write, from 0 in the order of the diff; empty: leave this file unchanged."""
     text: str | None = None
     """The whole content as the user edited it. Line ends and encoding of the file are kept."""
-
-
-class QuestionOption(Model):
-    """An answer that a question offers."""
-
-    label: str
-    description: str = ""
-    """Explanation of this option."""
-
-
-class Question(Model):
-    """Something the model wants to know from the user. An answer in the user's own words is always possible."""
-
-    text: str
-    options: tuple[QuestionOption, ...] = ()
-    multiple: bool = False
-    """Several options may be chosen."""
-
-
-class QuestionAnswer(Model):
-    """The answer to one question: chosen options, own words, or both. Neither: the question was skipped."""
-
-    chosen: tuple[str, ...] = ()
-    """Labels of options."""
-    text: str = ""
 
 
 class PermissionRequest(Model):

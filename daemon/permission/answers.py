@@ -5,23 +5,14 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from daemon.model.permissions import (
-    Grant,
-    PermissionRequest,
-    Question,
-    QuestionAnswer,
-    Reason,
-    Reply,
-    Rule,
-    Scope,
-)
 from tools.localization import n, t
 from tools.text.truncate import short
-from tools.tool import PermissionAsk, ToolError
+from tools.tool import PermissionAsk, Question, QuestionAnswer, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from daemon.model.permissions import Grant, PermissionRequest, Reason, Reply, Rule, Scope
     from daemon.permission.rules import Verdict
 
 MOST_GRANTS = 20

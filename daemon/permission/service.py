@@ -20,9 +20,6 @@ from daemon.model.permissions import (
     FileDiff,
     Grant,
     PermissionRequest,
-    Question,
-    QuestionAnswer,
-    QuestionOption,
     Reason,
     Reply,
     Rule,
@@ -38,15 +35,14 @@ from tools.text.terminal import shown_line
 from tools.text.truncate import cut_text
 from tools.tool import (
     Action,
-    Answered,
     Approval,
     FileChange,
     PermissionAsk,
     PermissionDeniedError,
     ProposedFile,
+    QuestionAnswer,
     ToolError,
 )
-from tools.tool import Question as AskedQuestion
 from tools.writing.proposal import hunk_count, propose, with_hunks, with_text
 
 if TYPE_CHECKING:
@@ -203,7 +199,7 @@ class PermissionService:
             rule=reviewed(ask.permission) if call.review and verdict.action == "allow" else verdict.rule,
             reasons=_merged(reason for reason in verdict.reasons if reason.action != "allow"),
             warnings=ask.warnings,
-            questions=tuple(map(_question, ask.questions)),
+            questions=ask.questions,
             created_at=self.now(),
         )
         loop = asyncio.get_running_loop()
@@ -229,9 +225,8 @@ class PermissionService:
             if pending.timer is not None:
                 pending.timer.cancel()
         if settled.answer in ("once", "always"):
-            said = tuple(Answered(one.chosen, one.text) for one in settled.answers)
             always = settled.answer == "always"
-            return Approval(left, asked=True, answers=said, unseen=pending.unseen, always=always)
+            return Approval(left, asked=True, answers=settled.answers, unseen=pending.unseen, always=always)
         if settled.by == TIMEOUT:
             raise PermissionDeniedError(
                 f"Nobody answered the request within {call.timeout_s:g} s, so it was rejected: "
@@ -456,11 +451,6 @@ class CallPermission:
 
 def _grants(suggested: Iterable[Suggestion]) -> tuple[Grant, ...]:
     return tuple(Grant(permission=one.permission, pattern=one.pattern) for one in suggested)
-
-
-def _question(question: AskedQuestion) -> Question:
-    options = tuple(QuestionOption(label=one.label, description=one.description) for one in question.options)
-    return Question(text=question.text, options=options, multiple=question.multiple)
 
 
 def _rejection(request: PermissionRequest, by: str) -> str:

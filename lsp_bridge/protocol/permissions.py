@@ -11,7 +11,6 @@ from daemon.model.permissions import (
     Grant,
     Mode,
     PermissionRequest,
-    QuestionAnswer,
     Reason,
     Reply,
     Rule,
@@ -21,6 +20,7 @@ from daemon.model.permissions import (
 )
 from daemon.model.stored_model import Model
 from lsp_bridge.protocol.sessions import SessionParams
+from tools.tool import QuestionAnswer
 
 
 class PermissionListResult(Model):

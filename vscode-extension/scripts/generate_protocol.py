@@ -15,8 +15,9 @@ import typing
 from datetime import datetime
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import BaseModel
+
 from daemon.model import branches, events, goals, messages, permissions, traces
-from daemon.model.stored_model import Model
 from daemon.provider.catalogue import PROVIDERS
 from daemon.provider.variables import PROVIDER_VARIABLE
 from lsp_bridge.protocol import editor, handshake
@@ -49,7 +50,7 @@ class Generator:
     def __init__(self) -> None:
         self._aliases = self._find_aliases()
         self._used_aliases: dict[str, object] = {}
-        self._models: dict[str, type[Model]] = {}
+        self._models: dict[str, type[BaseModel]] = {}
         self._sent: set[str] = set()
         """Models that the daemon sends: their fields are always there."""
 
@@ -88,7 +89,7 @@ class Generator:
                     found.setdefault(value, name)
         return found
 
-    def _visit(self, model: type[Model], *, sent: bool) -> None:
+    def _visit(self, model: type[BaseModel], *, sent: bool) -> None:
         if model.__name__ in self._models and (not sent or model.__name__ in self._sent):
             return
         self._models[model.__name__] = model
@@ -98,7 +99,7 @@ class Generator:
             self._visit_type(annotation, sent=sent)
 
     def _visit_type(self, annotation: object, *, sent: bool) -> None:
-        if isinstance(annotation, type) and issubclass(annotation, Model):
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             self._visit(annotation, sent=sent)
             return
         if get_origin(annotation) is not Literal:
@@ -121,7 +122,7 @@ class Generator:
         if origin in (list, tuple):
             inner = self._type(arguments[0])
             return f"({inner})[]" if " " in inner else f"{inner}[]"
-        if isinstance(annotation, type) and issubclass(annotation, Model):
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             return annotation.__name__
         if annotation in PRIMITIVES:
             return PRIMITIVES[annotation]
@@ -145,7 +146,7 @@ class Generator:
             return f"export type {name} ={rendered};\n"
         return f"export type {name} = {rendered};\n"
 
-    def _interface(self, model: type[Model]) -> str:
+    def _interface(self, model: type[BaseModel]) -> str:
         hints = typing.get_type_hints(model, include_extras=True)
         notes = _field_notes(model)
         lines = [_comment(inspect.getdoc(model) if "__doc__" in vars(model) else None, "")]
@@ -217,7 +218,7 @@ def _field_notes(model: type) -> dict[str, str]:
     """The string below each field, which is Python's convention for describing an attribute."""
     notes: dict[str, str] = {}
     for cls in reversed(model.__mro__):
-        if cls.__module__.partition(".")[0] not in ("daemon", "lsp_bridge") or cls is Model:
+        if cls.__module__.partition(".")[0] not in ("daemon", "lsp_bridge", "tools"):
             continue
         body = typing.cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]).body
         for node, below in itertools.pairwise(body):
@@ -299,7 +300,7 @@ The message of an error says what to do. JSON-RPC's and LSP's own codes are used
 {codes}"""
 
 
-def _fields(model: type[Model], *, sent: bool = False) -> str:
+def _fields(model: type[BaseModel], *, sent: bool = False) -> str:
     return ", ".join(
         f"`{field.serialization_alias or name}{'' if sent or field.is_required() else '?'}`"
         for name, field in model.model_fields.items()

@@ -29,11 +29,12 @@ from tools.text.terminal import shown_line
 from tools.text.validation import wrong_values
 
 if TYPE_CHECKING:
-    from daemon.model.permissions import PermissionRequest, QuestionAnswer
+    from daemon.model.permissions import PermissionRequest
     from daemon.permission.rules import RuleSet
     from lsp_bridge.server.documents.open_documents import OpenDocuments
     from lsp_bridge.server.editor_server import EditorServer
     from lsp_bridge.server.requests.router import Requests
+    from tools.tool import QuestionAnswer
 
 _QUESTIONS = (
     noted("Explain it"),

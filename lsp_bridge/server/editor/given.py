@@ -13,12 +13,12 @@ from typing import Annotated, Any, TypeGuard, cast
 from lsprotocol import types
 from pydantic import BeforeValidator, Field
 
-from daemon.model.permissions import QuestionAnswer
 from daemon.model.stored_model import Model
 from lsp_bridge.protocol.handshake import RequestError
 from tools.json_access import array, mapping
 from tools.localization import noted
 from tools.text.truncate import head, short
+from tools.tool import QuestionAnswer
 
 MANY = 1_000
 """Problems of one command that are looked at: all of a long file."""

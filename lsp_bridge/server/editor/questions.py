@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from daemon.model.permissions import PermissionRequest, Question, QuestionAnswer
+from daemon.model.permissions import PermissionRequest
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.protocol.permission_text import (
     action_detail,
@@ -27,6 +27,7 @@ from lsp_bridge.protocol.permission_text import (
 from tools.localization import noted, t
 from tools.text.terminal import shown_line
 from tools.text.truncate import abridged, cut_text
+from tools.tool import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from lsp_bridge.server.editor.show_text import Showing

@@ -11,13 +11,13 @@ import pytest
 from tests.support.fakes.tool_context import FakePermission, fake_context
 from tools.question import MOST_OPTIONS, MOST_QUESTIONS
 from tools.registry import builtin_tools, run_tool
-from tools.tool import Answered, Approval, PermissionAsk, PermissionDeniedError, ToolResult
+from tools.tool import Approval, PermissionAsk, PermissionDeniedError, QuestionAnswer, ToolResult
 
 
 class User(FakePermission):
     """Answers the questions; None: skips them with ``words``."""
 
-    def __init__(self, *answers: Answered, words: str | None = None) -> None:
+    def __init__(self, *answers: QuestionAnswer, words: str | None = None) -> None:
         super().__init__()
         self._answers = answers
         self._words = words
@@ -35,7 +35,7 @@ async def run(folder: Path, user: User, questions: object) -> ToolResult:
 
 
 async def test_options_and_free_text_are_returned_with_their_questions(tmp_path: Path) -> None:
-    user = User(Answered(("SQLite",)), Answered((), "keep it small"), Answered())
+    user = User(QuestionAnswer(chosen=("SQLite",)), QuestionAnswer(text="keep it small"), QuestionAnswer())
     asked = [
         {
             "question": "Which database?",
@@ -78,7 +78,7 @@ async def test_options_and_free_text_are_returned_with_their_questions(tmp_path:
     ],
 )
 async def test_questions_are_read_as_models_write_them(tmp_path: Path, written: object) -> None:
-    user = User(Answered((), "this"))
+    user = User(QuestionAnswer(text="this"))
     assert not (await run(tmp_path, user, written)).is_error
     assert [question.text for question in user.asks[0].questions] == ["Which?"]
 
@@ -105,7 +105,7 @@ async def test_questions_are_read_as_models_write_them(tmp_path: Path, written: 
 async def test_invalid_question_is_an_error_and_is_not_asked(
     tmp_path: Path, questions: object, words: str
 ) -> None:
-    user = User(Answered((), "x"))
+    user = User(QuestionAnswer(text="x"))
     result = await run(tmp_path, user, questions)
     assert result.is_error
     assert words in result.content

@@ -12,11 +12,11 @@ from daemon.agents.loader import load_agent
 from daemon.loop.session import Session
 from daemon.model.events import PermissionReplied
 from daemon.model.messages import ToolResultPart
-from daemon.model.permissions import PermissionRequest, QuestionAnswer
+from daemon.model.permissions import PermissionRequest
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call
-from tools.tool import ToolError
+from tools.tool import QuestionAnswer, ToolError
 
 ASK = Call("question", {"questions": [{"question": "Which database?", "options": ["SQLite", "PostgreSQL"]}]})
 TWO = Call(

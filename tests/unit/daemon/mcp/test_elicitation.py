@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 
 from daemon.mcp.elicitation import MOST_FIELDS, BadRequestError, Form, form, page_question
 from tests.support.examples import examples
-from tools.tool import Answered
+from tools.tool import QuestionAnswer
 
 
 def made(properties: dict[str, Any], *required: str, message: str = "Where to?") -> Form:
     return form("travel", message, {"type": "object", "properties": properties, "required": [*required]})
 
 
-def answered(properties: dict[str, Any], *answers: Answered | str, required: tuple[str, ...] = ()) -> Any:
-    said = [Answered(text=one) if isinstance(one, str) else one for one in answers]
+def answered(
+    properties: dict[str, Any], *answers: QuestionAnswer | str, required: tuple[str, ...] = ()
+) -> Any:
+    said = [QuestionAnswer(text=one) if isinstance(one, str) else one for one in answers]
     asked = made(properties, *required)
     content, wrong = asked.content(said)
     return None if asked.declined(said) else "; ".join(wrong.values()) or content
@@ -42,27 +44,29 @@ def test_the_first_question_says_who_asks() -> None:
 
 def test_only_wrong_fields_are_asked_again_with_the_reason() -> None:
     asked = made({"city": CITY, "people": {"type": "integer"}, "when": {"type": "integer"}}, "city")
-    content, wrong = asked.content([Answered(("rom",)), Answered(text="two"), Answered(text="soon")])
+    content, wrong = asked.content(
+        [QuestionAnswer(chosen=("rom",)), QuestionAnswer(text="two"), QuestionAnswer(text="soon")]
+    )
     assert content == {"city": "rom"}
     people, when = asked.questions(wrong)
     assert people.text.startswith("people: write a whole number.\nYour answer goes to the MCP server travel.")
     assert when.text.startswith("when: write a whole number.\nwhen\n")
-    content, wrong = asked.content([Answered(text="2"), Answered(text="")], wrong)
+    content, wrong = asked.content([QuestionAnswer(text="2"), QuestionAnswer(text="")], wrong)
     assert (content, wrong) == ({"people": 2}, {})
 
 
 def test_answers_of_each_kind() -> None:
-    assert answered({"c": CITY}, Answered(("Vienna",))) == {"c": "vie"}
+    assert answered({"c": CITY}, QuestionAnswer(chosen=("Vienna",))) == {"c": "vie"}
     assert answered({"c": CITY}, "vienna") == {"c": "vie"}
-    assert answered({"t": TAGS}, Answered(("a", "c"))) == {"t": ["a", "c"]}
+    assert answered({"t": TAGS}, QuestionAnswer(chosen=("a", "c"))) == {"t": ["a", "c"]}
     assert answered({"t": TAGS}, "a, b") == {"t": ["a", "b"]}
     assert answered({"n": {"type": "integer"}, "x": {"type": "number"}}, "-3", "2.5") == {"n": -3, "x": 2.5}
-    assert answered({"b": {"type": "boolean"}}, Answered(("No",))) == {"b": False}
+    assert answered({"b": {"type": "boolean"}}, QuestionAnswer(chosen=("No",))) == {"b": False}
     assert answered({"b": {"type": "boolean"}}, "true") == {"b": True}
     assert answered({"s": {"type": "string"}, "t": {"type": "string"}}, " hi ", "") == {"s": "hi"}
     assert answered({"s": {"type": "string", "default": "x"}}, "") == {"s": "x"}
-    assert answered({}, Answered(("Accept",))) == {}
-    assert answered({}, Answered(("Decline",))) is None
+    assert answered({}, QuestionAnswer(chosen=("Accept",))) == {}
+    assert answered({}, QuestionAnswer(chosen=("Decline",))) is None
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ def test_any_schema_is_refused_or_asked(properties: dict[str, Any], text: str, r
     except BadRequestError:
         return
     questions = asked.questions()
-    answers = [Answered(text=text)] * len(questions)
+    answers = [QuestionAnswer(text=text)] * len(questions)
     content, wrong = asked.content(answers)
     assert not content.keys() & wrong.keys()
     if wrong:

@@ -12,11 +12,11 @@ import pytest
 from daemon.mcp import service
 from daemon.mcp.server_requests import MOST_REQUESTS
 from daemon.model.events import PermissionReplied
-from daemon.model.permissions import QuestionAnswer
 from tests.support.drivers.core import Bench, daemon, finish, prompted, results
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Fail
 from tests.support.programs import asking_mcp_server, bad_mcp_server
+from tools.tool import QuestionAnswer
 
 FORM = {
     "type": "object",

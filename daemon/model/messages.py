@@ -210,24 +210,13 @@ class Usage(Model):
 
 def added(one: Usage, other: Usage) -> Usage:
     """Return the sum of both."""
-    return Usage(
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-        unpriced=one.unpriced + other.unpriced,
-    )
+    return Usage(**{name: getattr(one, name) + getattr(other, name) for name in Usage.model_fields})
 
 
 def subtracted(one: Usage, other: Usage) -> Usage:
     """Return what the first took without the second, which is a part of it."""
-    return Usage(
-        input=max(0, one.input - other.input),
-        output=max(0, one.output - other.output),
-        cache_read=max(0, one.cache_read - other.cache_read),
-        cache_write=max(0, one.cache_write - other.cache_write),
-        unpriced=max(0, one.unpriced - other.unpriced),
-    )
+    left = {name: getattr(one, name) - getattr(other, name) for name in Usage.model_fields}
+    return Usage(**{name: max(0, tokens) for name, tokens in left.items()})
 
 
 def priced(usage: Usage | None, cost: float | None) -> Usage:

@@ -28,6 +28,7 @@ ENDED = ("completed", "abandoned")
 _NUMBER = re.compile(r"(?:goal|step|no\.?|#)?\s*(\d+(?:\.\d+)*)\.?(?:[\s:)\]].*)?", re.IGNORECASE)
 _ID = re.compile(r"(?:(?:.*\s)?\(g(\d+)\)|g(\d+))(?:\s*← current)?", re.IGNORECASE)
 """An id as the plan shows it, ``g4``, or a copied line that ends with one: ``2. Build  (g4)  ← current``."""
+_AFFECTED = ("status", "summary", "self_stats", "cumulative_stats")
 _CHANGEABLE = frozenset(Goal.model_fields) - {"id", "parent_id"}
 
 
@@ -312,12 +313,7 @@ class GoalIndex:
         goal = self.goals.get(affected.goal_id)
         if goal is None:
             return
-        values = {
-            "status": affected.status,
-            "summary": affected.summary,
-            "self_stats": affected.self_stats,
-            "cumulative_stats": affected.cumulative_stats,
-        }
+        values = {name: getattr(affected, name) for name in _AFFECTED}
         self._put(
             goal.model_copy(update={name: value for name, value in values.items() if value is not None})
         )

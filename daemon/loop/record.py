@@ -33,7 +33,6 @@ from daemon.plan.explore_goals import plan_counted
 from daemon.plan.goal_stats import OverlapTimer, tokens_of, tools_of
 from daemon.state.goal_events import goal_event
 from daemon.state.projection import Projection
-from daemon.state.spending import goal_of_subagent
 from daemon.store.ids import sequence_of
 from daemon.store.trace_store import StoreError
 from tools.process.background import Background
@@ -318,8 +317,7 @@ class SessionRecord:
             total_cost=subagent.cost,
             unpriced_tokens=subagent.usage.unpriced,
         )
-        goal_id = goal_of_subagent(subagent, self.state.messages)
-        for change in plan_counted(self.state.plan, goal_id or "", took):
+        for change in plan_counted(self.state.plan, subagent.goal_id or "", took):
             self.goal(change)
 
     def goal(self, change: Change, by: str = "") -> None:

@@ -140,7 +140,7 @@ class SubagentMeta(Model):
     prompt: str
     tool_call_id: str
     goal_id: str | None = None
-    """Internal id of the goal that had the focus when the call ran; empty for none, None in older records."""
+    """Internal id of the goal that had the focus when the call ran; empty or None for none."""
     status: Literal["running", "completed", "failed"] = "running"
     summary: str = ""
     """Its answer."""

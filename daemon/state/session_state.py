@@ -137,7 +137,7 @@ class SessionState(SessionHead):
         self._note(event)
         asked = self.pending.get(event.request_id) if isinstance(event, PermissionReplied) else None
         if (spent := super().apply(event)) is not None:
-            self.spending.add_child(event, spent, self.messages, self.plan, self.children)
+            self.spending.add_child(event, spent, self.plan, self.children)
         match event:
             case MessageAdded():
                 self._add_message(event)

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
 from daemon.model.messages import Message, Usage, added, priced
-from daemon.provider.call_ids import goal_of_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.model.branches import SubagentMeta
     from daemon.model.traces import Budget
     from daemon.plan.tree import PlanTree
     from daemon.state.children import Children, Spent
@@ -64,38 +62,19 @@ class Spending:
         for branch in children.branches.values():
             usage, cost = children.usage.get(branch.id, Usage()), children.cost.get(branch.id, 0.0)
             self.add_spent(branch.explore_start_id, usage, cost, plan)
-        known = children.subagents.values()
-        # Only older records lack it; all calls are read once for them.
-        older = any(agent.goal_id is None for agent in known)
-        calls = [message for message in messages if message.tool_calls()] if older else []
-        for agent in known:
-            self.add_spent(goal_of_subagent(agent, calls), agent.usage, agent.cost, plan)
+        for agent in children.subagents.values():
+            self.add_spent(agent.goal_id, agent.usage, agent.cost, plan)
 
-    def add_child(
-        self, event: Event, spent: Spent, messages: Sequence[Message], plan: PlanTree, children: Children
-    ) -> None:
+    def add_child(self, event: Event, spent: Spent, plan: PlanTree, children: Children) -> None:
         """Count what an event of a child adds."""
         if isinstance(event, BranchMessageAdded | BranchCompleted):
             branch = children.branches.get(event.branch_id)
             goal_id = None if branch is None else branch.explore_start_id
         elif isinstance(event, SubagentCompleted):
-            goal_id = goal_of_subagent(event.subagent, messages)
+            goal_id = event.subagent.goal_id
         else:
             return
         self.add_spent(goal_id, *spent, plan)
-
-
-def goal_of_subagent(meta: SubagentMeta, messages: Sequence[Message]) -> str | None:
-    """Return the goal in focus when the call of a sub-agent ran; for a step of the plan, its goal.
-
-    Older records lack it: there it is the goal of the message with the call, which is among the newest.
-    """
-    if meta.goal_id is not None:
-        return meta.goal_id or None
-    if (step := goal_of_step(meta.tool_call_id)) is not None:
-        return step
-    found = (m.goal_id for m in reversed(messages) if any(c.id == meta.tool_call_id for c in m.tool_calls()))
-    return next(found, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2333,7 +2333,7 @@ export interface SubagentMeta {
   agent: string;
   prompt: string;
   toolCallId: string;
-  /** Internal id of the goal that had the focus when the call ran; empty for none, None in older records. */
+  /** Internal id of the goal that had the focus when the call ran; empty or None for none. */
   goalId: string | null;
   status: "running" | "completed" | "failed";
   /** Its answer. */

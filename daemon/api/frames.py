@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from daemon.api.frame_limits import shorten_connected_frame, shorten_frame
 from daemon.model.branches import branch_of, root_of
 from daemon.model.encoding import json_bytes, json_text
-from daemon.model.events import Delta, Event, MessageAdded
+from daemon.model.events import Delta, Event
 
 if TYPE_CHECKING:
     from daemon.model.traces import ViewUpdate
@@ -39,8 +39,6 @@ GRAPH_EVENTS = frozenset(
 show."""
 _LAST = "trace_completed"
 """The stored event that subscribers of the step tree receive, too."""
-
-_HEAD = b'{"event_id":%d,"trace_id":"%b",'
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,49 +128,27 @@ def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, 
 
 
 def event_text(event: Event, line: bytes | None = None) -> bytes:
-    """Return ``event_frame`` as JSON without secrets; made from the store's ``line`` of the event, if possible."""
-    told = _of_line(event, line) if line is not None else None
-    return told if told is not None else json_bytes(event_frame(event))
+    """Return an event as clients get it, as JSON without secrets. ``line``: as our store has just written it.
 
-
-def _of_line(event: Event, line: bytes) -> bytes | None:
-    """Return the frame made from the line. None: its fields must be checked."""
+    Unchanged fields of a goal are left out instead of being null.
+    """
+    # A line is already redacted: looking for secrets is the expensive part.
+    line = json_bytes(event.stored()) if line is None else line
     root = root_of(event.trace_id)
-    head = _HEAD % (event.event_id, event.trace_id.encode())
-    if not line.startswith(head):
-        return None
-    if root != event.trace_id:
-        line = _HEAD % (event.event_id, root.encode()) + line[len(head) :]
-    if not isinstance(event, MessageAdded):
-        return None if hasattr(event, "affected_goals") else line
-    # Search for the last field; quotes within a text would have backslashes.
-    before, name, rest = line.rpartition(b',"affected_goals":')
-    if not event.affected_goals or not name:
-        return line if name else None
-    # Reuse the line, which is already redacted: looking for secrets is the expensive part.
-    goals = [_without_nulls(goal) for goal in json.loads(rest[:-1])]
-    return b"%b%b%b}" % (before, name, json_text(goals).encode())
-
-
-def event_frame(event: Event) -> JsonObject:
-    """Return an event as clients get it. Unchanged fields of a goal are left out instead of being null."""
-    frame = event.stored()
-    frame["trace_id"] = root_of(event.trace_id)
-    if "affected_goals" not in frame:
-        return frame
-    affected = cast("list[JsonObject]", frame["affected_goals"])
-    frame["affected_goals"] = [_without_nulls(goal) for goal in affected]
-    updates: object = frame.get("updates")
-    if isinstance(updates, dict):
+    if root == event.trace_id and not getattr(event, "affected_goals", ()):
+        return line
+    frame = cast("JsonObject", json.loads(line))
+    frame["trace_id"] = root
+    affected = cast("list[JsonObject]", frame.get("affected_goals", []))
+    for goal in affected:
+        for name in [name for name, value in goal.items() if value is None]:
+            del goal[name]
+    if "updates" in frame:
         # The documented event has the goal's numbers in ``updates`` as well as beside it, so send both.
-        own = next((goal for goal in affected if goal["goal_id"] == frame["goal_id"]), None)
-        if own is not None and own["cumulative_stats"] is not None:
-            frame["updates"] = {**cast("JsonObject", updates), "cumulative_stats": own["cumulative_stats"]}
-    return frame
-
-
-def _without_nulls(goal: JsonObject) -> JsonObject:
-    return {name: value for name, value in goal.items() if value is not None}
+        own = next((goal for goal in affected if goal["goal_id"] == frame["goal_id"]), {})
+        if "cumulative_stats" in own:
+            frame["updates"]["cumulative_stats"] = own["cumulative_stats"]
+    return json_text(frame).encode()
 
 
 def step_frame(event: Event, change: StepAdded | StepUpdated) -> JsonObject:

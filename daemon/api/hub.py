@@ -352,15 +352,12 @@ class Hub:
             self._deltas.stored(item)
             if item.event_id <= newest:
                 continue  # it was in the log before the pump began
-            changes = () if steps is None else steps.changes(self._logged(item, line))
+            line = json_bytes(item.stored()) if line is None else line
+            changes = () if steps is None else steps.changes(as_logged(item, line))
             view = None if steps is None else steps.view
             found.append(event_entry(item, changes, line, view))
         flush()
         return found
-
-    def _logged(self, event: Event, line: bytes | None) -> Event:
-        """Return the event as the log has it: clients that read it there get the same steps."""
-        return as_logged(event, line if line is not None else json_bytes(event.stored()))
 
     def _drop_client(self, client: HubClient) -> None:
         if client.steps is not None:

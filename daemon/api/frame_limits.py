@@ -7,9 +7,9 @@ Secrets are removed before shortening: a cut text may keep a part of one that ca
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 from daemon.model.encoding import answer_bytes, json_bytes, json_text
@@ -21,15 +21,10 @@ FRAME_BYTES = 1_000_000
 MARK = "shortened"
 """Field that is true in a frame of which something was shortened or left out; other frames do not have it."""
 
-_TEXTS = (512_000, 256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 1_000, 200)
-"""Characters that are left of a text; the first with which the frame fits."""
-_ITEMS = (1_000, 100, 10, 3)
-"""Numbers of list items to keep, tried in this order when shortening texts is not enough."""
 _WHOLE = frozenset(["affected_goals", "self_stats", "cumulative_stats"])
 """Numbers that clients count with, and what else a plan follows from."""
 _HEAD = frozenset(["event", "event_id", "trace_id", "of_event_id"])
 _DEPTH = 100
-_CHUNK = 20
 
 
 def shorten_frame(text: bytes) -> bytes:
@@ -48,16 +43,10 @@ def shorten_frame(text: bytes) -> bytes:
     found = _encoded(without_pictures)
     if len(found) <= FRAME_BYTES:
         return found
-
-    def attempt(how: _FrameLimits) -> bytes:
-        return _encoded(cast("dict[str, Any]", _cut(without_pictures, how)))
-
-    found = _longest_texts(attempt)
-    for everything in (False, True):
-        for items in _ITEMS:
-            if len(found) <= FRAME_BYTES:
-                return found
-            found = attempt(_FrameLimits(_TEXTS[-1], items, everything))
+    for how in (*_TEXTS, *_ITEMS):
+        found = _encoded(cast("dict[str, Any]", _cut(without_pictures, how)))
+        if len(found) <= FRAME_BYTES:
+            break
     return found
 
 
@@ -70,48 +59,19 @@ def shorten_connected_frame(frame: Mapping[str, Any]) -> bytes:
     text = answer_bytes(frame)
     if len(text) <= FRAME_BYTES:
         return text
-    clean = cast("dict[str, Any]", _without_secrets(frame))
-    goals = clean["goal_tree"].get("goals", [])
+    tree = cast("Mapping[str, Any]", frame["goal_tree"])
+    clean = cast("dict[str, Any]", json.loads(answer_bytes({**frame, "goal_tree": {**tree, "goals": []}})))
+    # One by one: parsing the JSON of thousands of goals at once would block the event loop.
+    goals = (json.loads(json_bytes(goal)) for goal in tree.get("goals", []))
     clean["goal_tree"]["goals"] = [
         {name: value for name, value in goal.items() if value is not None or name == "parent_id"}
         for goal in goals
     ]
     clean[MARK] = True
-    found = answer_bytes(clean)
-    if len(found) <= FRAME_BYTES:
-        return found
-    found = _longest_texts(lambda how: answer_bytes(_cut(clean, how)))
-    return found if len(found) <= FRAME_BYTES else text
-
-
-def _longest_texts(attempt: Callable[[_FrameLimits], bytes]) -> bytes:
-    """Return the frame with the longest texts with which it fits, or the shortest, by few attempts."""
-    tried: dict[int, bytes] = {}
-
-    def fits(limit: int) -> bool:
-        tried[limit] = attempt(_FrameLimits(limit))
-        return len(tried[limit]) <= FRAME_BYTES
-
-    limit = _TEXTS[bisect_left(_TEXTS[:-1], True, key=fits)]
-    return tried.get(limit) or attempt(_FrameLimits(limit))
-
-
-def _without_secrets(value: object) -> object:
-    # In pieces, like ``answer_bytes``: parsing the JSON of thousands of goals at once would block the event loop.
-    if isinstance(value, Mapping):
-        fields = cast("Mapping[str, object]", value)
-        plain = {name: below for name, below in fields.items() if not isinstance(below, Mapping | list)}
-        clean = cast("dict[str, object]", json.loads(json_bytes(plain)))
-        return {
-            name: clean[name] if name in plain else _without_secrets(below) for name, below in fields.items()
-        }
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        found: list[object] = []
-        for at in range(0, len(items), _CHUNK):
-            found += json.loads(json_bytes(items[at : at + _CHUNK]))
-        return found
-    return json.loads(json_bytes(value))
+    for shorter in chain([clean], (_cut(clean, how) for how in _TEXTS_OF_PLANS)):
+        if len(found := answer_bytes(shorter)) <= FRAME_BYTES:
+            return found
+    return text
 
 
 def _encoded(frame: Mapping[str, Any]) -> bytes:
@@ -132,6 +92,18 @@ class _FrameLimits:
         if self.everything:
             return name in _HEAD
         return name in _WHOLE or name in _HEAD or name == "id" or name.endswith(("_id", "_ids"))
+
+
+_TEXTS = tuple(
+    map(_FrameLimits, (512_000, 256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 1_000, 200))
+)
+"""Tried in this order: the first with which the frame fits leaves most of its texts."""
+_TEXTS_OF_PLANS = _TEXTS[-4:]
+"""The goal tool accepts no longer ones."""
+_ITEMS = tuple(
+    _FrameLimits(200, items, everything) for everything in (False, True) for items in (1_000, 100, 10, 3)
+)
+"""Tried when shortening texts is not enough."""
 
 
 def _cut(value: object, how: _FrameLimits, depth: int = 0) -> object:

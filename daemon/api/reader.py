@@ -200,7 +200,7 @@ class TraceReader:
 
             database = self._database and self._database()
             found = sums(database, by, since=since, limit=limit + 1) if database else []
-            groups = [one._asdict() for one in found[:limit]]
+            groups = [one.stored() for one in found[:limit]]
             return {"by": by, "groups": groups, "more": len(found) > limit}
 
         return await COLLECTOR.aside(count)

@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.choices import StatsBy
 from daemon.model.goals import GoalStats, GoalTree
+from daemon.model.maintenance import StatsGroup
 from daemon.model.messages import Message
 from daemon.model.steps import Step
 from daemon.model.stored_model import Model
@@ -116,22 +117,6 @@ class FoundList(BaseModel):
 
     found: list[FoundSession]
     next: str | None = Field(description="`before` of the next page; null: there is none.")
-
-
-class StatsGroup(BaseModel):
-    """The sums of a group. Branches and sub-agents count with their own model and agent."""
-
-    key: str = Field(description="The day (YYYY-MM-DD, UTC), or a name; empty: unknown.")
-    sessions: int = Field(description="Main sessions that have a part in it.")
-    finished: int = Field(description="Those whose last turn came to its end.")
-    calls: int = Field(description="Answers of models.")
-    input: int = Field(description="Tokens that were not cached.")
-    output: int
-    cache_read: int
-    cache_write: int
-    cost: float = Field(description="US dollars, without `unpriced` calls.")
-    unpriced: int = Field(description="Calls whose price is not known.")
-    model_ms: int = Field(description="Milliseconds that models took.")
 
 
 class StatsAnswer(BaseModel):

@@ -1,8 +1,10 @@
-"""The results of looking after stored traces: rebuilding, importing and deleting them."""
+"""The results of looking after stored traces: rebuilding, importing, deleting and counting them."""
 
 from __future__ import annotations
 
 from datetime import datetime
+
+from pydantic import Field
 
 from daemon.model.stored_model import Model
 
@@ -72,3 +74,19 @@ class TracePruneResult(Model):
     """Whether there is any limit at all."""
     problems: tuple[str, ...] = ()
     dry_run: bool = False
+
+
+class StatsGroup(Model):
+    """The sums of a group. Branches and sub-agents count with their own model and agent."""
+
+    key: str = Field(description="The day (YYYY-MM-DD, UTC), or a name; empty: unknown.")
+    sessions: int = Field(description="Main sessions that have a part in it.")
+    finished: int = Field(description="Those whose last turn came to its end.")
+    calls: int = Field(description="Answers of models.")
+    input: int = Field(description="Tokens that were not cached.")
+    output: int
+    cache_read: int
+    cache_write: int
+    cost: float = Field(description="US dollars, without `unpriced` calls.")
+    unpriced: int = Field(description="Calls whose price is not known.")
+    model_ms: int = Field(description="Milliseconds that models took.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from daemon.model.maintenance import StatsGroup
 from daemon.store.sql.database import POSTGRESQL
 from daemon.store.sql.schema import messages, traces
 
@@ -16,30 +17,6 @@ if TYPE_CHECKING:
     from daemon.store.sql.store import SqlTraceStore
 
 
-class Sums(NamedTuple):
-    """One group. Branches and sub-agents count with their own model and agent."""
-
-    key: str
-    """The day (YYYY-MM-DD, UTC), or a name; empty: unknown."""
-    sessions: int
-    """Main sessions that have a part in it."""
-    finished: int
-    """Those whose last turn came to its end by itself."""
-    calls: int
-    """Answers of models."""
-    input: int
-    """Tokens that were not cached, as for the others."""
-    output: int
-    cache_read: int
-    cache_write: int
-    cost: float
-    """In US dollars, without ``unpriced`` calls."""
-    unpriced: int
-    """Calls whose price is not known."""
-    model_ms: int
-    """Milliseconds that models took."""
-
-
 def sums(
     store: SqlTraceStore,
     by: StatsBy,
@@ -47,7 +24,7 @@ def sums(
     since: datetime | None = None,
     owner: str | None = None,
     limit: int = 1000,
-) -> list[Sums]:
+) -> list[StatsGroup]:
     """Return the groups: days newest first, others by cost. Blocking. Raises StoreError.
 
     ``since``: only what models answered since then. ``owner``: only this user's sessions.
@@ -85,7 +62,8 @@ def sums(
         query = query.where(messages.c.created_at >= since)
     query = query.where(*store.owned(main.c.owner, owner))
     with store.reading() as connection:
-        return [_sums(row) for row in connection.execute(query)]
+        rows = connection.execute(query).all()
+    return [StatsGroup.model_validate(dict(zip(StatsGroup.model_fields, row, strict=True))) for row in rows]
 
 
 _TOKENS = (messages.c.input, messages.c.output, messages.c.cache_read, messages.c.cache_write)
@@ -109,12 +87,3 @@ def root_id(store: SqlTraceStore, trace: sa.ColumnElement[str]) -> sa.ColumnElem
         return sa.func.split_part(trace, ":", 1)
     separated = sa.func.instr(trace, ":")
     return sa.case((separated == 0, trace), else_=sa.func.substr(trace, 1, separated - 1))
-
-
-def _sums(row: Any) -> Sums:
-    key, sessions, finished, calls, *tokens, cost, unpriced, model_ms = row
-    given, output, cache_read, cache_write = map(int, tokens)
-    return Sums(
-        str(key), sessions, finished, calls, given, output, cache_read, cache_write,
-        float(cost), unpriced, int(model_ms),
-    )  # fmt: skip

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from daemon.model.choices import StatsBy
-    from daemon.store.sql.stats import Sums
+    from daemon.model.maintenance import StatsGroup
     from daemon.store.sql.store import SqlTraceStore
     from lsp_bridge.cli.invocation import Invocation
 
@@ -231,7 +231,7 @@ async def stats(
         found = sums(database, by, since=since, owner=user)
     if cli.json:
         for one in found:
-            cli.write_json(one._asdict())
+            cli.write_json(one.stored())
     elif not found:
         cli.console.warn(t("There is nothing to count."))
     else:
@@ -273,7 +273,7 @@ def database_of_settings(cli: Invocation) -> str | None:
     return config.settings.traces.store_url
 
 
-def _lines(found: Sequence[Sums], by: StatsBy) -> list[str]:
+def _lines(found: Sequence[StatsGroup], by: StatsBy) -> list[str]:
     heads = [
         t("sessions"),
         t("finished"),
@@ -289,7 +289,7 @@ def _lines(found: Sequence[Sums], by: StatsBy) -> list[str]:
     return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 
 
-def _cells(one: Sums) -> list[str]:
+def _cells(one: StatsGroup) -> list[str]:
     asked = one.input + one.cache_read + one.cache_write
     minutes, seconds = divmod(one.model_ms // 1000, 60)
     return [

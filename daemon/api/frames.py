@@ -145,8 +145,8 @@ def event_text(event: Event, line: bytes | None = None) -> bytes:
             del goal[name]
     if "updates" in frame:
         # The documented event has the goal's numbers in ``updates`` as well as beside it, so send both.
-        own = next((goal for goal in affected if goal["goal_id"] == frame["goal_id"]), {})
-        if "cumulative_stats" in own:
+        own = next((goal for goal in affected if goal["goal_id"] == frame["goal_id"]), None)
+        if own is not None and "cumulative_stats" in own:
             frame["updates"]["cumulative_stats"] = own["cumulative_stats"]
     return json_text(frame).encode()
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from daemon.model import branches, events, goals, messages, permissions, traces
+from daemon.model import branches, events, goals, maintenance, messages, permissions, steps, traces
 from daemon.provider.catalogue import PROVIDERS
 from daemon.provider.variables import PROVIDER_VARIABLE
 from lsp_bridge.protocol import editor, handshake
@@ -66,6 +66,8 @@ class Generator:
         for params, _ in REQUESTS.values():
             self._visit(params, sent=False)
         self._visit(protocol.InitializationOptions, sent=False)
+        for answered in (traces.TraceMeta, steps.Step, maintenance.StatsGroup):  # by the trace API
+            self._visit(answered, sent=True)
         # Rendering finds out which aliases are used, those inside of other aliases last.
         interfaces = [self._interface(model) for _, model in sorted(self._models.items())]
         aliases: dict[str, str] = {}
@@ -78,7 +80,7 @@ class Generator:
     def _find_aliases() -> dict[object, str]:
         """Names of the unions and literals that the model modules define, by their value."""
         found: dict[object, str] = {}
-        for module in (messages, goals, permissions, branches, traces, events, protocol, editor):
+        for module in (messages, goals, permissions, branches, traces, steps, events, protocol, editor):
             for name, value in vars(module).items():
                 if not name.startswith("_") and get_origin(value) in (
                     Literal,

@@ -126,6 +126,10 @@ export type Scope = "session" | "workspace" | "user";
 
 export type SessionStatus = "idle" | "running" | "waiting";
 
+export type StepStatus = "planned" | "in_progress" | "completed" | "failed" | "skipped";
+
+export type StepType = "goal" | "thought" | "evaluation" | "response" | "action" | "result";
+
 export type StopReason = "end_turn" | "max_tokens" | "tool_use" | "canceled" | "error" | "permission_denied";
 
 export type TraceStatus = "idle" | "running" | "waiting" | "completed" | "failed" | "canceled";
@@ -2297,6 +2301,43 @@ export interface SkillInfo {
   listed: boolean;
 }
 
+/** The sums of a group. Branches and sub-agents count with their own model and agent. */
+export interface StatsGroup {
+  key: string;
+  sessions: number;
+  finished: number;
+  calls: number;
+  input: number;
+  output: number;
+  cacheRead: number;
+  cacheWrite: number;
+  cost: number;
+  unpriced: number;
+  modelMs: number;
+}
+
+/** One node of the tree; `parent_id` is a single one. */
+export interface Step {
+  stepId: string;
+  traceId: string;
+  stepType: StepType;
+  status: StepStatus;
+  /** Rises in the order in which the steps came to be. */
+  sequence: Count;
+  parentId: string | null;
+  description: string;
+  data: Record<string, unknown>;
+  /** Only for an `evaluation`. */
+  summary: string | null;
+  durationMs: Count | null;
+  /** US dollars. */
+  cost: Cost | null;
+  tokens: Count | null;
+  /** Tokens of `tokens` whose price is not known, so that `cost` lacks them. */
+  unpricedTokens: Count | null;
+  createdAt: string;
+}
+
 /** A stored grant. */
 export interface StoredGrant {
   permission: string;
@@ -2528,6 +2569,27 @@ export interface TraceMessagesParams {
 export interface TraceMessagesResult {
   messages: Message[];
   hasEarlier: boolean;
+}
+
+/** A trace as lists have it. */
+export interface TraceMeta {
+  traceId: string;
+  title: string;
+  summary: string;
+  task: string;
+  status: TraceStatus;
+  agent: string;
+  model: string | null;
+  mode: Mode | null;
+  workspace: string;
+  createdAt: string;
+  updatedAt: string;
+  totalMessages: number;
+  totalTokens: number;
+  totalCost: number;
+  unpricedTokens: number;
+  lastEventId: number;
+  foreign: boolean;
 }
 
 /** Delete old traces. Null: the setting's value. */

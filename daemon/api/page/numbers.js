@@ -7,7 +7,7 @@ import { t } from "./l10n.js";
 import { asked, cachedShare, everyDay, finishedShare, lying, standing } from "./plot.js";
 
 /** @import { Api } from "./api.js" */
-/** @import { Group } from "./plot.js" */
+/** @import { Group } from "./shapes.js" */
 
 /** @typedef {{ name: string, value: (group: Group) => number | null, text: (group: Group) => string, top?: number }} Measure */
 

@@ -1,20 +1,6 @@
 // Numbers of sessions as plots: which values they show, and where the bars stand. Pure.
 
-/**
- * Sums of a group, as `GET /api/stats` has them.
- * @typedef {object} Group
- * @property {string} key day (YYYY-MM-DD) or name; empty: unknown
- * @property {number} sessions
- * @property {number} finished
- * @property {number} calls
- * @property {number} input tokens that were not cached
- * @property {number} output
- * @property {number} cacheRead
- * @property {number} cacheWrite
- * @property {number} cost US dollars
- * @property {number} unpriced calls whose price is not known
- * @property {number} modelMs
- */
+/** @import { Group } from "./shapes.js" */
 
 /** @typedef {{ x: number, y: number, width: number, height: number }} Bar */
 

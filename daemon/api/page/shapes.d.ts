@@ -37,25 +37,7 @@ export type Branch = Known<Omit<protocol.BranchMeta, "cumulativeStats" | "lastMe
 export type Branches = Readonly<Record<string, Branch>>;
 export type Subagent = Known<protocol.SubagentMeta, "id" | "agent" | "prompt" | "status">;
 
-export interface TraceMeta {
-  traceId: string;
-  title: string;
-  summary?: string;
-  task?: string;
-  status: TraceStatus;
-  agent?: string;
-  model?: string | null;
-  mode?: string | null;
-  workspace?: string;
-  createdAt?: string;
-  updatedAt?: string;
-  totalMessages: number;
-  totalTokens: number;
-  totalCost: number;
-  unpricedTokens?: number;
-  lastEventId?: number;
-  foreign?: boolean;
-}
+export type TraceMeta = Known<protocol.TraceMeta, "traceId" | "title" | "status" | "totalMessages" | "totalTokens" | "totalCost">;
 
 export interface TraceDetail extends TraceMeta {
   goalTree: GoalTree;
@@ -65,26 +47,14 @@ export interface TraceDetail extends TraceMeta {
   subagents?: Subagent[] | Record<string, Subagent>;
 }
 
-export type StepType = "goal" | "thought" | "evaluation" | "response" | "action" | "result";
-export type StepStatus = "planned" | "in_progress" | "completed" | "failed" | "skipped";
-
-export interface Step {
-  stepId: string;
-  stepType: StepType;
-  status: StepStatus;
-  sequence: number;
-  parentId?: string | null;
-  description: string;
+export type Step = Known<Omit<protocol.Step, "data">, "stepId" | "stepType" | "status" | "sequence" | "description"> & {
   data?: Record<string, unknown>;
-  summary?: string | null;
-  durationMs?: number | null;
-  cost?: number | null;
-  tokens?: number | null;
-  unpricedTokens?: number | null;
-  createdAt?: string;
   childCount?: number;
   children?: Step[];
-}
+};
+
+/** Sums of a group. */
+export type Group = protocol.StatsGroup;
 
 /** A frame of the WebSocket. Its fields depend on `event`, and any of them may be missing. */
 export interface Frame {

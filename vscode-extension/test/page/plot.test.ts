@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cachedShare, everyDay, finishedShare, lying, standing, type Group } from "../../../daemon/api/page/plot.js";
+import { cachedShare, everyDay, finishedShare, lying, standing } from "../../../daemon/api/page/plot.js";
+import type { Group } from "../../../daemon/api/page/shapes";
 
 const group = (key: string, fields: Partial<Group> = {}): Group => ({
   key, sessions: 0, finished: 0, calls: 0, input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, unpriced: 0, modelMs: 0, ...fields,

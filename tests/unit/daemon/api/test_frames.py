@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,7 +154,7 @@ def test_frame_from_the_stored_line_equals_frame_from_the_event(tmp_path: Path, 
         assert line is not None
         assert event_text(event, line) == event_text(event)
         frame = json.loads(event_text(event))
-        expected = {**json.loads(json_bytes(event.stored())), "trace_id": TRACE}
+        expected: dict[str, Any] = {**json.loads(json_bytes(event.stored())), "trace_id": TRACE}
         if getattr(event, "affected_goals", ()):
             expected["affected_goals"] = [
                 {name: value for name, value in goal.items() if value is not None}

@@ -26,7 +26,7 @@ from daemon.model.messages import Message
 from daemon.plan.changes import PlanError
 from daemon.plan.goal_index import GoalIndex
 from daemon.state.session_state import SessionState
-from daemon.store.replay import replayed
+from daemon.store.replay import replayed, snapshot_at_rest
 from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError
 
 if TYPE_CHECKING:
@@ -232,31 +232,23 @@ class TraceReader:
     def _stored(self, session_id: str) -> SessionSummary:
         """Raises StoreError."""
         foreign = self.is_foreign(session_id)
+        found = None
         try:
-            trace = self.store.trace(session_id)
-            if (
-                not foreign  # an imported one may show things that the log does not have
-                and trace.trace_id == session_id
-                and not trace.running
-                and trace.last_event_id == self.store.last_event_id(session_id)
-            ):
-                tree, carried = self.store.goal_tree(session_id), trace.carried
-                return SessionSummary.stored(
-                    trace,
-                    tree,
-                    carried.branches,
-                    carried.subagents,
-                    foreign=foreign,
-                    elsewhere=self._elsewhere,
-                )
+            if foreign:  # its snapshot may show things that the log does not have
+                self._check_stored(session_id)
+            else:
+                found = snapshot_at_rest(self.store, session_id)
         except (NewerFormatError, UnknownTraceError):
             raise
         except StoreError:
             pass  # the snapshot is damaged, but the log has everything
-        seen = SessionSummary.live(self._replayed(session_id), foreign=foreign)
-        return SessionSummary.stored(
-            seen.trace, seen.tree, seen.branches, seen.subagents, foreign=foreign, elsewhere=self._elsewhere
-        )
+        if found is not None:
+            carried = found[0].carried
+            parts = *found, carried.branches, carried.subagents
+        else:
+            seen = SessionSummary.live(self._replayed(session_id), foreign=foreign)
+            parts = seen.trace, seen.tree, seen.branches, seen.subagents
+        return SessionSummary.stored(*parts, foreign=foreign, elsewhere=self._elsewhere)
 
     def _runs_elsewhere(self, session_id: str) -> bool:
         """Return whether another daemon may work on a session. Raises StoreError."""

@@ -7,6 +7,7 @@ a thread. They write nothing.
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from daemon.gc_tuning import COLLECTOR
 from daemon.model.events import Event, MessageAdded, MessagePartAdded, MessageTextAdded
@@ -23,6 +24,9 @@ from daemon.store.trace_store import (
     refuse_newer,
 )
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from daemon.model.goals import GoalTree
 
 log = logging.getLogger(__name__)
 
@@ -50,28 +54,34 @@ def read_state(store: TraceStore, trace_id: str, *, foreign: bool = False) -> Se
 def _from_snapshot(store: TraceStore, trace_id: str) -> SessionState | None:
     """Return the state as metadata, plan and messages have it; None when they cannot be trusted."""
     try:
-        trace = store.trace(trace_id)
-        _check_id(trace.trace_id, trace_id)
-        if not trace.running and trace.last_event_id == store.last_event_id(trace_id):
-            carried = trace.carried
-            plan = PlanTree(
-                store.goal_tree(trace_id),
-                last_id=carried.last_goal_id,
-                replaceable=carried.replaceable_goal,
-                replaced=carried.replaced_goals,
-            )
-            messages = store.messages(trace_id)
-            if len(messages) == trace.message_count:
-                return SessionState(trace, plan, messages)
-            log.warning("messages of %s are missing; rebuilding from the log", trace_id)
-    except (NewerFormatError, MixedUpError):
+        if (found := snapshot_at_rest(store, trace_id)) is None:
+            return None
+        trace, tree = found
+        carried = trace.carried
+        plan = PlanTree(
+            tree,
+            last_id=carried.last_goal_id,
+            replaceable=carried.replaceable_goal,
+            replaced=carried.replaced_goals,
+        )
+        messages = store.messages(trace_id)
+        if len(messages) == trace.message_count:
+            return SessionState(trace, plan, messages)
+        log.warning("messages of %s are missing; rebuilding from the log", trace_id)
+    except (NewerFormatError, MixedUpError, UnknownTraceError):
         raise
-    except UnknownTraceError:
-        if store.last_event_id(trace_id) == 0:
-            raise
     except StoreError as error:
         log.warning("%s; rebuilding from the log", error)
     return None
+
+
+def snapshot_at_rest(store: TraceStore, trace_id: str) -> tuple[Trace, GoalTree] | None:
+    """Return metadata and plan of a session; None when the log may have more. Raises StoreError."""
+    trace = store.trace(trace_id)
+    _check_id(trace.trace_id, trace_id)
+    if trace.running or trace.last_event_id != store.last_event_id(trace_id):
+        return None
+    return trace, store.goal_tree(trace_id)
 
 
 def replayed(store: TraceStore, trace_id: str) -> SessionState:

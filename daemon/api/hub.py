@@ -94,13 +94,9 @@ class HubClient:
         self.wake = asyncio.Event()
         self._send = send
         self._limits = limits
-        self._queue: deque[EncodedItem] = deque()
+        self.queue: deque[EncodedItem] = deque()
+        """Entries that wait for it."""
         self._size = 0
-
-    @property
-    def waiting(self) -> int:
-        """How many entries wait for it."""
-        return len(self._queue)
 
     async def send(self, frames: Iterable[str]) -> None:
         """Send frames. Raises StalledError, and what the connection raises when the client has left."""
@@ -121,37 +117,37 @@ class HubClient:
         """Queue an entry; if it does not fit, it has to be read from the log, with everything that waits."""
         if not self.listening or 0 < entry.event_id <= self.event_id:
             return
-        if not entry.event_id and len(self._queue) >= self._limits.delta_lag:
+        if not entry.event_id and len(self.queue) >= self._limits.delta_lag:
             return
-        self._queue.append(entry)
+        self.queue.append(entry)
         self._size += entry.size
-        many = len(self._queue) > self._limits.queue_frames
-        if many or (self._size > self._limits.queue_bytes and len(self._queue) > 1):
+        many = len(self.queue) > self._limits.queue_frames
+        if many or (self._size > self._limits.queue_bytes and len(self.queue) > 1):
             self.overflow()
         self.wake.set()
 
     def overflow(self) -> None:
         """Forget what waits: the client is to be caught up from the log."""
-        self._queue.clear()
+        self.queue.clear()
         self._size = 0
         self.listening = False
         self.wake.set()
 
     def caught_up(self) -> None:
         """Drop entries that were read from the log meanwhile, and earlier deltas."""
-        known = (at for at, entry in enumerate(self._queue, 1) if 0 < entry.event_id <= self.event_id)
+        known = (at for at, entry in enumerate(self.queue, 1) if 0 < entry.event_id <= self.event_id)
         for _ in range(max(known, default=0)):
-            self._size -= self._queue.popleft().size
+            self._size -= self.queue.popleft().size
 
     async def take(self) -> list[str]:
         """Wait for queued entries, and return about a batch of them; empty when the queue is lost."""
-        while not self._queue and self.listening:
+        while not self.queue and self.listening:
             self.wake.clear()
             await self.wake.wait()
         frames: list[str] = []
         size = 0
-        while self._queue and size < self._limits.batch_bytes:
-            entry = self._queue.popleft()
+        while self.queue and size < self._limits.batch_bytes:
+            entry = self.queue.popleft()
             self._size -= entry.size
             size += entry.size
             self.event_id = max(self.event_id, entry.event_id)
@@ -160,7 +156,7 @@ class HubClient:
 
 
 class Hub:
-    """The events of one watched session for all of its clients. Use it on the event loop, and ``open`` it first."""
+    """The events of one watched session for all of its clients. Made and used on the event loop."""
 
     def __init__(
         self,
@@ -175,6 +171,8 @@ class Hub:
     ) -> None:
         """``encoders`` run urgent work, ``readers`` read the log."""
         self.session_id = session_id
+        self.users = 0
+        """How many need it: those that are joining, and its clients."""
         self.clients: list[HubClient] = []
         self._store = store
         self._views = views
@@ -194,14 +192,15 @@ class Hub:
         self._steps_from = 0
         """Events above this id are encoded with their steps."""
         self._pump: asyncio.Task[None] | None = None
+        self.opened = asyncio.create_task(self._open())
+        """Ends when it follows the session. Raises StoreError when there is no such trace."""
 
     @property
     def failed(self) -> bool:
         """Whether a bug has ended it: new clients then need another hub."""
         return self._pump is not None and self._pump.done()
 
-    async def open(self) -> None:
-        """Begin to follow. Raises StoreError when there is no such trace."""
+    async def _open(self) -> None:
         self._bus.subscribe(self.session_id, self._heard)
         try:
             last = await self._read(self._store.last_event_id, self.session_id)

@@ -59,15 +59,6 @@ class Query:
     wants: Subscription
 
 
-@dataclass(slots=True)
-class _Watched:
-    """A hub and how many clients need it."""
-
-    hub: Hub
-    opened: asyncio.Task[None]
-    users: int = 0
-
-
 class WatchServer:
     """All clients that watch traces over one server; made and used on its event loop."""
 
@@ -87,7 +78,7 @@ class WatchServer:
         self._bus = bus
         self._attached = attached
         self._left = left
-        self._watched: dict[tuple[TraceReader, str], _Watched] = {}
+        self._hubs: dict[tuple[TraceReader, str], Hub] = {}
         self._stopping = asyncio.Event()
         self._dropped = asyncio.Event()
         self._serving: set[asyncio.Task[object]] = set()
@@ -98,7 +89,7 @@ class WatchServer:
     @property
     def clients(self) -> int:
         """How many watch now."""
-        return sum(watched.users for watched in self._watched.values())
+        return sum(hub.users for hub in self._hubs.values())
 
     async def serve(self, websocket: WebSocket, trace_id: str) -> None:
         """Speak with one client until it or we leave; the caller has checked token, Host and Origin."""
@@ -136,8 +127,8 @@ class WatchServer:
 
     async def _serve(self, websocket: WebSocket, trace_id: str) -> None:
         query = query_of(websocket, trace_id, self._reader_for(websocket))
-        watched = await self._enter(websocket, query)
-        if watched is None:
+        hub = await self._enter(websocket, query)
+        if hub is None:
             return
         self._attached()
         try:
@@ -146,23 +137,23 @@ class WatchServer:
             since = query.since_event_id
             event_id = current if since is None else min(since, current)
             client = HubClient(query.wants, websocket.send_text, event_id, self.limits)
-            watched.hub.join(client)
+            hub.join(client)
             try:
                 await client.send((frame,))
-                await self._speak(websocket, watched.hub, client)
+                await self._speak(websocket, hub, client)
             finally:
-                watched.hub.leave(client)
+                hub.leave(client)
         finally:
             self._left()
-            await self._leave(query, watched)
+            await self._leave(query, hub)
 
-    async def _enter(self, websocket: WebSocket, query: Query) -> _Watched | None:
+    async def _enter(self, websocket: WebSocket, query: Query) -> Hub | None:
         """Return a place for one more client; None when there is none, and the client was informed. Raises
         NotFoundError, StoreError."""
         limits = self.limits
         key = query.reader, query.session_id
-        watched = self._watched.get(key)
-        here = watched.users if watched is not None else 0
+        hub = self._hubs.get(key)
+        here = hub.users if hub is not None else 0
         if self._stopping.is_set():
             await _sent_away(websocket, GOING_AWAY, "The daemon is stopping.")
             return None
@@ -174,10 +165,8 @@ class WatchServer:
             )
             await _sent_away(websocket, TRY_LATER, f"{many} already. Close one of them, or try again later.")
             return None
-        if watched is not None and watched.hub.failed:
-            watched = None
-        if watched is None:
-            hub = Hub(
+        if hub is None or hub.failed:
+            hub = self._hubs[key] = Hub(
                 query.session_id,
                 query.reader.store,
                 self._bus,
@@ -186,23 +175,22 @@ class WatchServer:
                 encoders=self._encoders,
                 readers=self._readers,
             )
-            watched = self._watched[key] = _Watched(hub, asyncio.create_task(hub.open()))
-        watched.users += 1
+        hub.users += 1
         try:
             with found(query.session_id):
-                await asyncio.shield(watched.opened)
+                await asyncio.shield(hub.opened)
         except BaseException:
-            await self._leave(query, watched)
+            await self._leave(query, hub)
             raise
-        return watched
+        return hub
 
-    async def _leave(self, query: Query, watched: _Watched) -> None:
+    async def _leave(self, query: Query, hub: Hub) -> None:
         key = query.reader, query.session_id
-        watched.users -= 1
-        if not watched.users:
-            if self._watched.get(key) is watched:
-                del self._watched[key]
-            await watched.hub.close()
+        hub.users -= 1
+        if not hub.users:
+            if self._hubs.get(key) is hub:
+                del self._hubs[key]
+            await hub.close()
 
     async def _connected(self, query: Query) -> tuple[int, str]:
         """Return the event id of the first frame, and the frame. Raises NotFoundError, StoreError."""

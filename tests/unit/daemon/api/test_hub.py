@@ -51,9 +51,9 @@ def test_a_client_gets_every_event_once_or_is_to_read_the_log(data: st.DataObjec
             read += range(client.event_id + 1, to + 1)
             client.event_id = to
             client.caught_up()
-        elif client.waiting:
+        elif client.queue:
             read += [int(frame) for frame in asyncio.run(client.take()) if frame != "0"]
-        assert client.waiting <= limits.queue_frames
+        assert len(client.queue) <= limits.queue_frames
         assert read == list(range(1, client.event_id + 1))
 
 
@@ -62,10 +62,10 @@ def test_queue_of_a_stalled_client_is_dropped_at_its_limit() -> None:
     client.listen(0)
     for event_id in range(1, 5):
         client.put(entry(event_id, 100))
-    assert (client.listening, client.waiting) == (True, 4)
+    assert (client.listening, len(client.queue)) == (True, 4)
     for event_id in range(5, 100):
         client.put(entry(event_id, 100))
-    assert (client.listening, client.waiting) == (False, 0)
+    assert (client.listening, len(client.queue)) == (False, 0)
 
 
 async def test_single_entry_is_queued_whatever_its_size() -> None:

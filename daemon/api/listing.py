@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, get_args
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from daemon.api.session_summary import JsonObject, status_of
 from daemon.model.traces import Trace, TraceMeta, TraceStatus
 from daemon.state.session_state import SessionState
+from daemon.store.facts import aware
 from daemon.store.trace_store import StoreError, TraceStore
 
 _MISSIONS = 2000
@@ -152,9 +153,9 @@ class TraceLister:
             return False
         if query.model is not None and trace.model != query.model:
             return False
-        if query.since is not None and _aware(trace.updated_at) < _aware(query.since):
+        if query.since is not None and aware(trace.updated_at) < aware(query.since):
             return False
-        if query.until is not None and _aware(trace.created_at) > _aware(query.until):
+        if query.until is not None and aware(trace.created_at) > aware(query.until):
             return False
         if query.status and self._status(trace, state) not in query.status:
             return False
@@ -177,7 +178,3 @@ class TraceLister:
         with contextlib.suppress(StoreError):
             return self._replayed_mission(trace_id)
         return ""  # the list continues without it; opening the trace reports the problem
-
-
-def _aware(time: datetime) -> datetime:
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

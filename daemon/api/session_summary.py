@@ -14,6 +14,7 @@ from daemon.model.traces import BranchTrace, Trace, TraceMeta, TraceStatus, trac
 from daemon.plan.goal_index import GoalIndex
 from daemon.plan.goal_stats import with_message
 from daemon.state.session_state import SessionState
+from daemon.store.facts import aware
 
 Live = Callable[[str], SessionState | None]
 """The state of an open session, a branch or sub-agent too."""
@@ -38,10 +39,7 @@ def status_of(trace: Trace, state: SessionState | None, *, elsewhere: bool = Fal
 
 def is_recent(trace: Trace) -> bool:
     """Return whether something happened in a trace that another daemon may work on."""
-    updated = (
-        trace.updated_at if trace.updated_at.tzinfo is not None else trace.updated_at.replace(tzinfo=UTC)
-    )
-    return datetime.now(UTC) - updated < _GONE
+    return datetime.now(UTC) - aware(trace.updated_at) < _GONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 from daemon.files.blobs import BlobError, Blobs
+from tools.files.regular_files import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,8 +96,6 @@ class Baseline:
         text = json.dumps({path: [stamp.hex(), digest] for path, (stamp, digest) in files.items()})
         try:
             self._list.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temp = self._list.with_suffix(".new")
-            temp.write_text(text, "utf-8", errors="surrogateescape")
-            os.replace(temp, self._list)  # noqa: PTH105
+            write_private(self._list, text.encode())
         except OSError as error:
             log.info("the list of copies could not be written: %s", error)

@@ -164,7 +164,7 @@ def close_what_is_open(
             record.add_result(answer_of(meta, record), goal_id)
             record.goals(state.plan.step_done(goal_id, meta.summary))
             continue
-        how_far = HOW_FAR if name != TOGETHER or state.children.began(call_id) else NOT_BEGUN
+        how_far = HOW_FAR if name != TOGETHER or state.children.started_by(call_id) else NOT_BEGUN
         interrupted = ToolResultPart(
             tool_call_id=call_id,
             name=name,

@@ -383,7 +383,7 @@ class Turn:
 
     def begun(self, call_id: str) -> bool:
         """Return whether the sub-agent of a ``task`` call has started."""
-        return self._state.children.began(call_id)
+        return self._state.children.started_by(call_id) is not None
 
     def stopped(self, call_id: str) -> ToolResult | None:
         return self._stopped.pop(call_id, None)

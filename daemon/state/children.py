@@ -79,10 +79,6 @@ class Children:
         """Return the branches of one exploration."""
         return [branch for branch in self.branches.values() if branch.explore_start_id == explore_start_id]
 
-    def began(self, call_id: str) -> bool:
-        """Return whether a call started a sub-agent."""
-        return self.started_by(call_id) is not None
-
     def started_by(self, call_id: str) -> SubagentMeta | None:
         """Return the sub-agent that a call started."""
         return next((meta for meta in self.subagents.values() if meta.tool_call_id == call_id), None)

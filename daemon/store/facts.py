@@ -138,12 +138,15 @@ def _money(value: object) -> float | None:
     return None
 
 
+def aware(time: datetime) -> datetime:
+    """Return a time with a zone. One that has none is in UTC: SQLite keeps no zones."""
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
 def moment(value: object) -> datetime | None:
-    """Return a time in UTC, where it is one: a time of a row, or text of ISO 8601. Without a zone it is in UTC."""
+    """Return a time in UTC, where it is one: a time of a row, or text of ISO 8601."""
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if not isinstance(found, datetime):
-            return None
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return aware(found).astimezone(UTC) if isinstance(found, datetime) else None
     except (ValueError, OverflowError):  # OverflowError: at the ends of the calendar
         return None

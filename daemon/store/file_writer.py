@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -64,22 +65,10 @@ def sweep(parent: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder; links count as themselves, and files that vanish do not count."""
+    """Return the bytes of all files below a folder; files that vanish do not count."""
     total = 0
-    waiting = [str(folder)]
-    while waiting:
-        try:
-            entries = list(os.scandir(waiting.pop()))
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
-                continue
-            raise
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
-                continue
-            try:
-                total += entry.stat(follow_symlinks=False).st_size
-            except FileNotFoundError:
-                continue
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(parent, name)).st_size  # noqa: PTH118 - many files
     return total

@@ -10,18 +10,19 @@ import hashlib
 import hmac
 import re
 import secrets
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import sqlalchemy as sa
 
 from daemon.model.choices import Scope
+from daemon.store.facts import aware
 from daemon.store.sql.schema import tokens
 from daemon.store.trace_store import StoreError
 from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import datetime
 
     from daemon.store.sql.store import SqlTraceStore
 
@@ -114,9 +115,4 @@ def _hash(secret: str) -> bytes:
 def _grant(row: Any) -> Grant:
     """``row``: of ``tokens``."""
     scopes = frozenset(row.scopes.split(",")) & SCOPES
-    return Grant(row.id, row.owner, scopes, _time(row.created_at), row.expires_at and _time(row.expires_at))
-
-
-def _time(stored: datetime) -> datetime:
-    """Return a time of a row: SQLite keeps no zone, and what we store there is UTC."""
-    return stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored
+    return Grant(row.id, row.owner, scopes, aware(row.created_at), row.expires_at and aware(row.expires_at))

@@ -3,7 +3,8 @@
 import { placeOfWork } from "./dag.js";
 import { h, svg } from "./dom.js";
 import { Minimap } from "./minimap.js";
-import { grouped, keep, neighbour } from "./keyboard_navigation.js";
+import { grouped } from "./goals.js";
+import { keep, neighbour } from "./keyboard_navigation.js";
 import { definitions, edgeElement, nodeElement } from "./graph_elements.js";
 import { Viewport } from "./viewport.js";
 import { t } from "./l10n.js";
@@ -102,8 +103,8 @@ export class DagView {
     this.dag = dag;
     this.layout = layout;
     this.nodes = new Map(dag.nodes.map((node) => [node.key, node]));
-    this.incoming = grouped(dag.edges, "to");
-    this.outgoing = grouped(dag.edges, "from");
+    this.incoming = grouped(dag.edges, (edge) => edge.to);
+    this.outgoing = grouped(dag.edges, (edge) => edge.from);
     this.host.classList.toggle("down", layout.down);
     this.map.show(dag, layout);
     if (before && after) {

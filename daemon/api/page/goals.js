@@ -80,16 +80,27 @@ export function indexOf(tree) {
   /** @type {Map<string, G>} */
   const byId = new Map();
   for (const goal of tree?.goals ?? []) if (!byId.has(goal.id)) byId.set(goal.id, goal);
-  /** @type {Map<string | null, G[]>} */
-  const children = new Map([[null, []]]);
   const sound = soundParents(byId);
-  for (const goal of byId.values()) {
-    const parent = sound.has(goal.id) ? (goal.parentId ?? null) : null;
-    const siblings = children.get(parent);
-    if (siblings) siblings.push(goal);
-    else children.set(parent, [goal]);
+  return { byId, children: grouped(byId.values(), (goal) => (sound.has(goal.id) ? (goal.parentId ?? null) : null)) };
+}
+
+/**
+ * Groups values by a key, in order.
+ * @template K, V
+ * @param {Iterable<V>} values
+ * @param {(value: V) => K} keyOf
+ * @returns {Map<K, V[]>}
+ */
+export function grouped(values, keyOf) {
+  /** @type {Map<K, V[]>} */
+  const groups = new Map();
+  for (const value of values) {
+    const key = keyOf(value);
+    const group = groups.get(key);
+    if (group) group.push(value);
+    else groups.set(key, [value]);
   }
-  return { byId, children };
+  return groups;
 }
 
 /**

@@ -3,6 +3,7 @@
 import { h, svg } from "./dom.js";
 import { plural, t } from "./l10n.js";
 import { clip, spoken, statsLine, statsWords, statusIcon, subGoals, workTime } from "./format.js";
+import { grouped } from "./goals.js";
 
 /** @import { Dag, DagEdge, DagNode, Layout, OwnWork, Route } from "./shapes.js" */
 
@@ -132,18 +133,11 @@ export function definitions() {
  * @returns {SVGPathElement[]}
  */
 export function farElements(dag, layout) {
-  /** @type {Map<string, string[]>} */
-  const shapes = new Map();
-  const add = (/** @type {string} */ name, /** @type {string} */ d) => {
-    const known = shapes.get(name);
-    if (known) known.push(d);
-    else shapes.set(name, [d]);
-  };
-  for (const edge of dag.edges) add(`dag-far-line${edge.abandoned ? " grey" : ""}`, layout.routes.get(edge.key)?.d ?? "");
-  for (const node of dag.nodes) {
+  const lines = dag.edges.map((edge) => ({ name: `dag-far-line${edge.abandoned ? " grey" : ""}`, d: layout.routes.get(edge.key)?.d ?? "" }));
+  const boxes = dag.nodes.flatMap((node) => {
     const place = layout.places.get(node.key);
     const state = node.abandoned ? "grey" : node.current ? "current" : node.status;
-    if (place) add(`dag-far ${state}`, `M${place.x} ${place.y}h${layout.nodeWidth}v${layout.nodeHeight}h${-layout.nodeWidth}z`);
-  }
-  return [...shapes].map(([name, parts]) => svg("path", { class: name, d: parts.join("") }));
+    return place ? [{ name: `dag-far ${state}`, d: `M${place.x} ${place.y}h${layout.nodeWidth}v${layout.nodeHeight}h${-layout.nodeWidth}z` }] : [];
+  });
+  return [...grouped([...lines, ...boxes], ({ name }) => name)].map(([name, parts]) => svg("path", { class: name, d: parts.map(({ d }) => d).join("") }));
 }

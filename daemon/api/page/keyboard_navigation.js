@@ -1,7 +1,7 @@
 // Moves between the nodes of a displayed graph, and maintains its elements by key.
 
 /** @import { DagView } from "./draw.js" */
-/** @import { DagEdge, DagNode } from "./shapes.js" */
+/** @import { DagNode } from "./shapes.js" */
 
 /**
  * Finds the node to which a key moves from another node.
@@ -35,21 +35,6 @@ export function neighbour(view, node, key) {
     if (distance < least) [nearest, least] = [one, distance];
   }
   return nearest;
-}
-
-/**
- * @param {readonly DagEdge[]} edges
- * @param {"from" | "to"} end
- */
-export function grouped(edges, end) {
-  /** @type {Map<string, DagEdge[]>} */
-  const groups = new Map();
-  for (const edge of edges) {
-    const group = groups.get(edge[end]);
-    if (group) group.push(edge);
-    else groups.set(edge[end], [edge]);
-  }
-  return groups;
 }
 
 /**

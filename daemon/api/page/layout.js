@@ -2,6 +2,7 @@
 // module turns the ranks into one column, or into rows from left to right. Pure; linear in the size of the graph.
 
 import { Graph, layout as dagre } from "./dagre.js";
+import { grouped } from "./goals.js";
 
 /** @import { Dag, DagEdge, Layout, LayoutOptions, Place, Route } from "./shapes.js" */
 
@@ -220,16 +221,10 @@ function shiftsOf(keys, graph, rankAt, track) {
 function columnsOf(dag) {
   /** @type {Map<string, number>} */
   const columns = new Map(dag.nodes.map(({ key }) => [key, 0]));
-  /** @type {Map<string, string[]>} */
-  const sources = new Map();
-  for (const { from, to } of dag.edges) {
-    const known = sources.get(to);
-    if (known) known.push(from);
-    else sources.set(to, [from]);
-  }
+  const incoming = grouped(dag.edges, (edge) => edge.to);
   for (const { key } of dag.nodes) {
     let column = 0;
-    for (const from of sources.get(key) ?? []) column = Math.max(column, (columns.get(from) ?? 0) + 1);
+    for (const { from } of incoming.get(key) ?? []) column = Math.max(column, (columns.get(from) ?? 0) + 1);
     columns.set(key, column);
   }
   return columns;

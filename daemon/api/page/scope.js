@@ -1,6 +1,6 @@
 // One plan as the graph reads it: ancestors and descendants of a goal, its number, its branches and their merge. Pure.
 
-import { NO_STATS, indexOf, numbersOf } from "./goals.js";
+import { NO_STATS, grouped, indexOf, numbersOf } from "./goals.js";
 
 /** @import { Branch, Branches, Goal, GoalStats, GoalTree } from "./shapes.js" */
 
@@ -140,16 +140,11 @@ export function meetings(scope, isOpen) {
     }
     return shown.get(goal.id) ?? goal;
   };
-  /** @type {{ starts: Map<string, string[]>, at: Map<string, string> }} */
-  const meets = { starts: new Map(), at: new Map() };
+  /** @type {Map<string, string>} */
+  const at = new Map();
   for (const [startId, mergeId] of scope.joins) {
     const merge = scope.byId.get(mergeId);
-    if (!merge || !scope.byId.has(startId)) continue;
-    const place = shownFor(merge).id;
-    meets.at.set(startId, place);
-    const known = meets.starts.get(place);
-    if (known) known.push(startId);
-    else meets.starts.set(place, [startId]);
+    if (merge && scope.byId.has(startId)) at.set(startId, shownFor(merge).id);
   }
-  return meets;
+  return { at, starts: grouped(at.keys(), (startId) => at.get(startId)) };
 }

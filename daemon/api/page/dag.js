@@ -4,7 +4,7 @@
 // exploration that goal 2 started, `branch:A` the goals of branch A. Goals of a branch are `goal:A/1`, `fork:A/2`.
 
 import { NO_STATS } from "./goals.js";
-import { besideGoals, branchOf, labelOf, meetings, scopeOf, wholeOf } from "./scope.js";
+import { besideGoals, branchOf, labelOf, meetings, scopeOf } from "./scope.js";
 
 /** @import { Scope } from "./scope.js" */
 /** @import { Branch, Branches, Dag, DagNode, Goal, GoalStats, GoalTree, OwnWork } from "./shapes.js" */
@@ -174,7 +174,7 @@ class Builder {
       within: open ? [key, ...around.within] : around.within,
     });
     this.edges(node, this.meeting(goal, front, scope), front.begins, around, {
-      stats: open || forked ? (goal.selfStats ?? NO_STATS) : wholeOf(goal, scope),
+      stats: (open || forked ? goal.selfStats : goal.cumulativeStats) ?? NO_STATS,
       counts: open || forked ? "self" : "cumulative",
     });
     const next = [{ key, grey: around.grey }];

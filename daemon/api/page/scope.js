@@ -1,6 +1,6 @@
 // One plan as the graph reads it: ancestors and descendants of a goal, its number, its branches and their merge. Pure.
 
-import { NO_STATS, grouped, indexOf, numbersOf } from "./goals.js";
+import { grouped, indexOf, numbersOf } from "./goals.js";
 
 /** @import { Branch, Branches, Goal, GoalStats, GoalTree } from "./shapes.js" */
 
@@ -64,52 +64,21 @@ export function branchOf(scope, id) {
 }
 
 /**
- * Adds numbers of work, or subtracts them.
- * @param {GoalStats} stats
- * @param {GoalStats} other
- * @param {1 | -1} [sign]
- * @returns {GoalStats}
- */
-function plus(stats, other, sign = 1) {
-  const sum = (/** @type {number | undefined} */ one, /** @type {number | undefined} */ more) => (one ?? 0) + sign * (more ?? 0);
-  return {
-    ...stats,
-    messageCount: sum(stats.messageCount, other.messageCount), totalTokens: sum(stats.totalTokens, other.totalTokens), totalCost: sum(stats.totalCost, other.totalCost),
-    unpricedTokens: sum(stats.unpricedTokens, other.unpricedTokens), durationMs: sum(stats.durationMs, other.durationMs),
-  };
-}
-
-/**
- * Returns the stats of a goal including its descendants. A goal may have `selfStats` only, so missing totals are summed
- * up here.
- * @param {Goal} goal
- * @param {Scope} scope
- * @returns {GoalStats}
- */
-export function wholeOf(goal, scope) {
-  if (goal.cumulativeStats) return goal.cumulativeStats;
-  let total = goal.selfStats ?? NO_STATS;
-  const todo = [...(scope.children.get(goal.id) ?? [])];
-  for (let one = todo.pop(); one; one = todo.pop()) {
-    total = plus(total, one.cumulativeStats ?? one.selfStats ?? NO_STATS);
-    if (!one.cumulativeStats) todo.push(...(scope.children.get(one.id) ?? []));
-  }
-  return total;
-}
-
-/**
  * Returns the work that a branch did outside its goals, e.g. before it had a plan.
  * @param {Branch} branch
  * @param {Scope} scope of the branch
  * @returns {GoalStats}
  */
 export function besideGoals(branch, scope) {
-  let rest = branch.cumulativeStats ?? NO_STATS;
-  for (const goal of scope.children.get(null) ?? []) rest = plus(rest, wholeOf(goal, scope), -1);
-  // The numbers of the branch and of its goals may be from different moments, so none may become negative.
+  const goals = scope.children.get(null) ?? [];
+  const rest = (/** @type {"messageCount" | "totalTokens" | "totalCost" | "unpricedTokens" | "durationMs"} */ name) => {
+    const left = goals.reduce((sum, goal) => sum - (goal.cumulativeStats?.[name] ?? 0), branch.cumulativeStats?.[name] ?? 0);
+    // The numbers of the branch and of its goals may be from different moments, so none may become negative.
+    return Math.max(0, left);
+  };
   return {
-    messageCount: Math.max(0, rest.messageCount), totalTokens: Math.max(0, rest.totalTokens), totalCost: Math.max(0, rest.totalCost),
-    unpricedTokens: Math.max(0, rest.unpricedTokens ?? 0), durationMs: Math.max(0, rest.durationMs ?? 0), preview: null,
+    messageCount: rest("messageCount"), totalTokens: rest("totalTokens"), totalCost: rest("totalCost"),
+    unpricedTokens: rest("unpricedTokens"), durationMs: rest("durationMs"), preview: null,
   };
 }
 

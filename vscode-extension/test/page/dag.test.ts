@@ -177,13 +177,6 @@ test("work of an open goal or branch itself is found where it begins, with the m
   assert.deepEqual([beside?.key, beside?.stats.messageCount, beside?.node.branchId, beside?.node.goalId], [branchKey("A"), 2, "A", null]);
 });
 
-test("where nobody added numbers up they are the sum of what there is", () => {
-  const bare = (id: string, own: number, parent: string | null = null): Goal => ({ id, parentId: parent, description: id, status: "pending", selfStats: stats(own) });
-  const plan = tree(bare("1", 5), bare("2", 3), bare("3", 4, "2"), bare("4", 6, "3"));
-  assert.equal(edgeTo(dagOf(plan), goalKey("2")).stats.messageCount, 13);
-  assert.equal(edgeTo(dagOf(plan, {}, new Set([goalKey("2")])), goalKey("3")).stats.messageCount, 10);
-});
-
 test("branches meet at the closed goal that hides where they meet, also when what is around it is open", () => {
   const hidden = tree(
     goal("2", { type: "explore_start", branchIds: ["A", "B"] }), goal("9"), goal("8", { parentId: "9" }),

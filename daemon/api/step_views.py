@@ -127,7 +127,7 @@ class StepViews:
             entry.fold.break_off()
         return entry.fold.tree
 
-    def _current(self, entry: _CachedTree, to: int | None = None) -> StepTree:
+    def _current(self, entry: _CachedTree, to: int | None = None) -> None:
         """Bring the fold up to what the log has, or to the event ``to``."""
         fold = entry.fold
         session_id = fold.tree.trace_id
@@ -138,7 +138,6 @@ class StepViews:
             if to is not None and event.event_id > to:
                 break
             fold.apply(event)
-        return fold.tree
 
 
 def _place(children: list[Step], step_id: str) -> int:

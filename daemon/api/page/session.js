@@ -2,7 +2,7 @@
 
 import { applyToGoals } from "./goals.js";
 
-/** @import { Branch, Changed, Frame, GoalTree, SessionView, Subagent, TraceDetail, ViewUpdate } from "./shapes.js" */
+/** @import { Branch, Changed, Frame, SessionView, TraceDetail, ViewUpdate } from "./shapes.js" */
 
 /**
  * @param {TraceDetail} detail the answer of `GET /api/traces/{id}`
@@ -10,7 +10,7 @@ import { applyToGoals } from "./goals.js";
  */
 export function viewOf(detail) {
   const { goalTree, goalNumbers: _numbers, branches, subagents, ...trace } = detail;
-  return { trace, goalTree: treeOf(goalTree), branches, subagents: byId(subagents), awaits: [], lastEventId: detail.lastEventId ?? 0 };
+  return { trace, goalTree, branches, subagents, awaits: [], lastEventId: detail.lastEventId ?? 0 };
 }
 
 /** Whether the agent works or waits for an answer. @param {Pick<SessionView, "trace">} view */
@@ -57,9 +57,9 @@ export function changesOf(before, after, event) {
 const CHANGES = {
   // The frame has the current plan, but none of the events before it arrived: the next ones count from sinceEventId.
   connected: (view, { goalTree, branches, trace, subagents, currentEventId }) => ({
-    goalTree: goalTree ? treeOf(goalTree) : view.goalTree,
+    goalTree: goalTree ?? view.goalTree,
     branches: branches ? Object.fromEntries(Object.entries(branches).map(([id, one]) => [id, { ...own(view.branches, id), ...one }])) : view.branches,
-    subagents: subagents ? byId(subagents) : view.subagents,
+    subagents: subagents ?? view.subagents,
     trace: { ...view.trace, ...trace },
     lastEventId: typeof currentEventId === "number" ? currentEventId : view.lastEventId,
   }),
@@ -153,18 +153,6 @@ function inBranch({ branches }, event, also = () => ({})) {
 function withSubagent({ subagents }, { subagent }) {
   return subagent?.id ? { subagents: { ...subagents, [subagent.id]: subagent } } : {};
 }
-
-/**
- * @param {GoalTree | undefined} tree
- * @returns {GoalTree}
- */
-const treeOf = (tree) => ({ mission: tree?.mission ?? "", currentId: tree?.currentId ?? null, goals: tree?.goals ?? [] });
-
-/**
- * @param {readonly Subagent[] | Record<string, Subagent> | undefined} subagents
- * @returns {Record<string, Subagent>}
- */
-const byId = (subagents) => Object.fromEntries(Object.values(subagents ?? {}).map((one) => [one.id, one]));
 
 /**
  * @template T

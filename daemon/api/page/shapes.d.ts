@@ -43,8 +43,7 @@ export interface TraceDetail extends TraceMeta {
   goalTree: GoalTree;
   goalNumbers?: Record<string, string>;
   branches: Record<string, Branch>;
-  /** A list, or a record by id. */
-  subagents?: Subagent[] | Record<string, Subagent>;
+  subagents: Record<string, Subagent>;
 }
 
 export type Step = Known<Omit<protocol.Step, "data">, "stepId" | "stepType" | "status" | "sequence" | "description"> & {

@@ -9,7 +9,7 @@ const goal = (id: string, parentId: string | null = null, fields: Partial<Goal> 
 const branch = (id: string, exploreStartId: string, fields: Partial<Branch> = {}): Branch => ({ id, exploreStartId, description: id, status: "exploring", ...fields });
 const state = (branches: Record<string, Branch>): SessionView =>
   viewOf({
-    traceId: "t", title: "", status: "running", totalMessages: 0, totalTokens: 0, totalCost: 0, branches,
+    traceId: "t", title: "", status: "running", totalMessages: 0, totalTokens: 0, totalCost: 0, branches, subagents: {},
     goalTree: { mission: "", goals: [goal("1"), goal("2", "1"), goal("3", "2", { type: "explore_start", branchIds: ["A"] })] },
   });
 

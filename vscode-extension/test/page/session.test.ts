@@ -10,7 +10,7 @@ const detail = (): TraceDetail => ({
   traceId: "t", title: "", status: "running", totalMessages: 1, totalTokens: 100, totalCost: 0.5, lastEventId: 10,
   goalTree: { mission: "m", currentId: "1", goals: [{ id: "1", description: "one", status: "in_progress" }, { id: "2", description: "two", status: "pending" }] },
   branches: { A: { id: "A", exploreStartId: "1", description: "a", status: "exploring" } },
-  subagents: [{ id: "s1", agent: "explore", prompt: "look", status: "running" }],
+  subagents: { s1: { id: "s1", agent: "explore", prompt: "look", status: "running" } },
 });
 const begun = (): SessionView => viewOf(detail());
 const after = (...frames: Frame[]): SessionView => frames.reduce(applyEvent, begun());

@@ -245,15 +245,20 @@ async def _open_api(
 
 
 async def _load_late(core: Daemon) -> None:
-    """Import what a first turn needs and clients can connect without, while the first one is on its way."""
+    """Load what a first turn needs and clients can connect without, while the first one is on its way."""
     import asyncio
     import gc
 
     from daemon.provider import http
+    from lsp_bridge.server.first_use import build_ahead
 
     # Loading certificates leaves the interpreter to others.
     await asyncio.gather(asyncio.to_thread(core.load_tools), asyncio.to_thread(http.load))
-    gc.freeze()  # loaded modules stay, and need not be scanned by every full collection
+    for _ in build_ahead():
+        if core.running:
+            break  # a turn builds what it needs
+        await asyncio.sleep(0)
+    gc.freeze()  # what is loaded stays, and need not be scanned by every full collection
 
 
 async def _preload(wanted: bool) -> None:

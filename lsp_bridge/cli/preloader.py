@@ -167,32 +167,17 @@ def import_all() -> None:
     with quick_imports():
         for name in _MODULES:
             importlib.import_module(name)
-    _prepare_all()
+    from daemon.hooks.entry_points import discover
+    from lsp_bridge.server.first_use import build_ahead
+
+    discover()
+    for _ in build_ahead():
+        pass
     if os.sched_getscheduler(0) == os.SCHED_IDLE:  # see launch.start_preloader
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     gc.collect()
     gc.freeze()  # a collection in a fork would copy the pages of all objects
     gc.enable()
-
-
-def _prepare_all() -> None:
-    """Build what is else built on first use, and depends on nothing but the code."""
-    from pydantic import BaseModel
-
-    from daemon.hooks.entry_points import discover
-    from lsp_bridge.server.editor_server import converter
-    from tools.registry import builtin_tools
-
-    for tool in builtin_tools().values():
-        tool.schema()
-        _ = tool.description
-    discover()
-    found: list[type[BaseModel]] = [BaseModel]
-    for model in found:
-        found += model.__subclasses__()
-        if model.__module__.startswith(("daemon.", "lsp_bridge.", "tools.")):
-            model.model_rebuild(raise_errors=False)
-    converter()
 
 
 class _Code:

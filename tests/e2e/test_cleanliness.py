@@ -29,4 +29,4 @@ async def test_nothing_is_left_and_what_branches_did_can_be_read(
 ) -> None:
     row = await check(tmp_path, how, stage)
     assert row.clean, row
-    assert row.kept == kept
+    assert row.kept >= kept  # a branch may have been quicker than Ctrl-C

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from lsp_bridge.cli.text import Style, fit, shown_line
 from tools.json_access import strings
+from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+
+
+class OutputFailedError(OSError):
+    """Raised when the output cannot be written, e.g. because the disk is full; the message is for the user."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 @dataclass(slots=True)
@@ -97,9 +105,10 @@ class Console:
             self._gone = True
             self._drop_the_rest()
             self.on_gone()
-        except OSError:  # the disk is full: the command reports it
+        except OSError as error:
             self._drop_the_rest()
-            raise
+            words = t("The output cannot be written: {strerror}", strerror=error.strerror)
+            raise OutputFailedError(error.errno, words) from error
 
     def _drop_the_rest(self) -> None:
         """Discard all further output; otherwise the interpreter would fail once more when it flushes at exit."""

@@ -59,12 +59,6 @@ def main(*, through_current_folder: bool = False) -> int:
         return _dispatch(args)
     except KeyboardInterrupt:
         return 130
-    except OSError as error:
-        from lsp_bridge.cli.console import OutputFailedError
-
-        if isinstance(error, OutputFailedError):
-            return _say(error)
-        raise
 
 
 def leave(code: int) -> int:

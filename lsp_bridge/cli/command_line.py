@@ -109,8 +109,8 @@ async def run_command(
     args: argparse.Namespace, console: Console | None = None, launcher: Launcher | None = None
 ) -> int:
     """Run a command that talks to a daemon, or reads what one wrote. Returns the exit code."""
-    from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.invocation import Invocation
+    from lsp_bridge.cli.console import Console, OutputFailedError
+    from lsp_bridge.cli.invocation import EXIT_FAILED, Invocation
     from lsp_bridge.cli.launch import Launcher
 
     given: dict[str, Any] = vars(args)
@@ -123,8 +123,12 @@ async def run_command(
         json=given.get("json", False),
     )
     function = function_of(given["function"])
-    result = function(invocation, **{name: value for name, value in given.items() if name not in SHARED})
-    return result if isinstance(result, int) else await result
+    try:
+        result = function(invocation, **{name: value for name, value in given.items() if name not in SHARED})
+        return result if isinstance(result, int) else await result
+    except OutputFailedError as error:
+        invocation.console.warn(str(error))
+        return EXIT_FAILED
 
 
 def function_of(place: str) -> Callable[..., int | Awaitable[int]]:

@@ -30,15 +30,18 @@ _KEEP_S = 55.0
 _REDIRECTS = 5
 _FAILED_BODY = 1_000_000
 """Bytes read of the answer to a failed request."""
+_loading = threading.Lock()
 
 
 def load() -> None:
     """Import the library and load the certificates. Takes 0.2 s: call it from a thread before the first request."""
-    certificates = threading.Thread(target=_tls)
-    certificates.start()
-    import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    with _loading:  # the start of a daemon and its first request both come here
+        # OpenSSL leaves the interpreter to the import.
+        certificates = threading.Thread(target=_tls)
+        certificates.start()
+        import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-    certificates.join()
+        certificates.join()
 
 
 class Http:

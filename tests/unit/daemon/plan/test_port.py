@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from daemon.model.goals import Goal
@@ -153,13 +155,13 @@ async def test_recorded_changes_describe_the_update(recorder: Recorder) -> None:
     ids=str,
 )
 async def test_a_call_with_one_wrong_operation_changes_nothing(
-    recorder: Recorder, call: dict[str, object]
+    recorder: Recorder, call: dict[str, Any]
 ) -> None:
     await recorder.plan.update(PlanEdit(add=["a", "b"]))
     await recorder.plan.update(PlanEdit(focus="1"))
     before, recorded = recorder.tree.snapshot(), list(recorder.changes)
     with pytest.raises(ToolError):
-        await recorder.plan.update(PlanEdit(**call))  # type: ignore[arg-type]  # parametrized
+        await recorder.plan.update(PlanEdit(**call))
     assert recorder.tree.snapshot() == before
     assert recorder.changes == recorded
     assert recorder.tree.copy().plan_add(["c"], "") == recorder.tree.plan_add(["c"], "")
@@ -340,9 +342,9 @@ async def test_reassigned_goal_number_is_refused_with_its_meaning(
     plan = SessionPlan(recorder.tree, recorder.record, seen=seen)
     await plan.update(PlanEdit(goal="1", abandon="not needed"))
     before = recorder.tree.snapshot()
-    for call in ({"focus": "2"}, {"goal": "2", "rename": "x"}, {"add": ["x"], "before": "2"}):
+    for edit in (PlanEdit(focus="2"), PlanEdit(goal="2", rename="x"), PlanEdit(add=["x"], before="2")):
         with pytest.raises(ToolError) as caught:
-            await plan.update(PlanEdit(**call))  # type: ignore[arg-type]  # parametrized
+            await plan.update(edit)
         assert str(caught.value).startswith(
             "2 is 2 c (g3) since the plan changed. Before, it was 'b' (g2), now number 1: refer to the "
             "goal that you mean by its id. The plan is unchanged."
@@ -379,11 +381,11 @@ async def test_goals_are_found_by_every_name_the_plan_shows(recorder: Recorder) 
     ],
     ids=str,
 )
-async def test_meaningless_edits_are_refused(recorder: Recorder, call: dict[str, object], words: str) -> None:
+async def test_meaningless_edits_are_refused(recorder: Recorder, call: dict[str, Any], words: str) -> None:
     await planned(recorder, "a", "b")
     before = recorder.tree.snapshot()
     with pytest.raises(ToolError, match=words):
-        await recorder.plan.update(PlanEdit(**call))  # type: ignore[arg-type]  # parametrized
+        await recorder.plan.update(PlanEdit(**call))
     assert recorder.tree.snapshot() == before
 
 

@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from daemon.agents.front_matter import OwnFileError as OwnFileError
+from daemon.agents.front_matter import OwnFileError
 from daemon.permission.matching import fold
 from daemon.permission.protected import OWN_STATE, protected
 from tools.files.regular_files import read_regular

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from daemon.agents.front_matter import OwnFileError
 from daemon.agents.front_matter_keys import TOOLS
-from daemon.agents.own_files import OwnFileError, Place, Source
+from daemon.agents.own_files import Place, Source
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
 from tools.localization import n, t
 from tools.process.programs import find_program

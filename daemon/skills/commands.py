@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.agents.front_matter import read_document
+from daemon.agents.front_matter import OwnFileError, read_document
 from daemon.agents.own_files import (
     MOST_FILES,
-    OwnFileError,
     ParsedFiles,
     Place,
     places,

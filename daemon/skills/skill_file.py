@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.agents.front_matter import read_document
-from daemon.agents.own_files import OwnFileError, Place, Source
+from daemon.agents.front_matter import OwnFileError, read_document
 from daemon.context.tokens import estimate_tokens
 from daemon.model.tags import one_each, within
 from tools.localization import t
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.agents.front_matter import FrontMatterValue
+    from daemon.agents.own_files import Place, Source
 
 SKILL_FILE = "SKILL.md"
 MAX_LINE = 100

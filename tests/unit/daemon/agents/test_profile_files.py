@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from daemon.agents.front_matter import read_document
+from daemon.agents.front_matter import OwnFileError, read_document
 from daemon.agents.front_matter_keys import permission_of, tool_of
 from daemon.agents.loader import HELPERS, Agents, UnknownAgentError, load_agent
-from daemon.agents.own_files import MAX_FILE, OwnFileError
+from daemon.agents.own_files import MAX_FILE
 from daemon.agents.profile_file import parse_agent
 from daemon.model.permissions import Rule
 

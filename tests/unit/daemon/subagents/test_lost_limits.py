@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from daemon.agents.front_matter import OwnFileError
 from daemon.agents.front_matter_keys import PERMISSIONS, TOOLS
-from daemon.agents.own_files import OwnFileError
 from daemon.agents.profile import AgentProfile
 from daemon.agents.profile_file import parse_agent
 from daemon.permission.rules import SHIPPED

@@ -119,11 +119,12 @@ async def test_graph_grows_live_and_edges_show_their_work(
         row = await window.goal(re.compile("^A.1 Take the share in whole cents"))
         await expect(row).to_have_attribute("aria-selected", "true")
 
-        # The panel is there again after a reload of the window; VS Code keeps what was opened a while ago.
+        # The panel is there again after a reload of the window.
         await window.command("View: Toggle Secondary Side Bar Visibility")
         await window.grow_goals(330)
         await window.pictures("graph")
         await assert_graph_accessible(window)
+        await window.stores_editor("goalwright.graph")
         await window.reload()
         await expect(window.node(re.compile("^5 Tell the user"))).to_be_visible()
         await window.graph.get_by_role("button", name="Collapse all").click()

@@ -23,6 +23,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 from tests.e2e.vscode.browser import FLAGS, MISSING, find
 from tests.e2e.vscode.install import ROOT
 from tests.e2e.vscode.server import EXTENSION_ID, VSCodeServer, goalwright
+from tests.support.drivers.waiting import pause
 
 Theme = Literal["dark", "light", "hc-dark", "hc-light"]
 
@@ -63,6 +64,22 @@ STILL = """
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
 """
 
+# Whether the editors that VS Code would restore, in its database in the browser, include one with this text.
+_STORED = """async (text) => {
+    for (const { name } of await indexedDB.databases()) {
+        const asked = indexedDB.open(name);
+        const database = await new Promise((done) => { asked.onsuccess = () => done(asked.result); });
+        const found = database.objectStoreNames.contains("ItemTable") && await new Promise((done) => {
+            const table = database.transaction("ItemTable").objectStore("ItemTable");
+            const read = table.get("memento/workbench.parts.editor");
+            read.onsuccess = () => done(String(read.result).includes(text));
+        });
+        database.close();
+        if (found) return true;
+    }
+    return false;
+}"""
+
 PANEL_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"]:not([src*="purpose=webviewView"])'
 
 # Where the palette's text is typed; a question of a command has a placeholder of its own.
@@ -93,6 +110,12 @@ class Window:
         """Reload the whole window, as **Developer: Reload Window** does."""
         await self.page.reload()
         await self._ready()
+
+    async def stores_editor(self, text: str) -> None:
+        """Wait until a reload restores the open editor with this text in its state: VS Code stores it when idle."""
+        async with asyncio.timeout(DEADLINE_MS / 1000):
+            while not await self.page.evaluate(_STORED, text):  # noqa: ASYNC110 - nothing tells when
+                await asyncio.sleep(pause(1))
 
     async def _ready(self) -> None:
         await expect(self.page.locator(".explorer-folders-view .monaco-list-row").first).to_be_visible()

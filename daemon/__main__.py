@@ -245,7 +245,7 @@ async def _open_api(
 
 
 async def _load_late(core: Daemon) -> None:
-    """Load what a first turn needs and clients can connect without, while the first one is on its way."""
+    """Load what a first turn needs and clients can connect without."""
     import asyncio
     import gc
 
@@ -366,6 +366,10 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     token = new_token()
     api = LazyApiServer(core)
     listener = Listener(core, bridge, api, token, stopping.set)
+    load = Background("loading for the first turn")
+    if args.loaded:
+        load.start(_load_late(core))
+        await load.wait()
     socket = paths.prepare_socket() if hasattr(asyncio, "start_unix_server") else None
     port = await listener.open(socket)
     address = Address(
@@ -382,7 +386,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     log.info("serving %s (process %d)", workspace, os.getpid())
     COLLECTOR.install()
     gc.enable()
-    Background("loading for the first turn").start(_load_late(core))
+    if not args.loaded:  # while the first client is on its way
+        load.start(_load_late(core))
     tending = asyncio.create_task(COLLECTOR.tend())
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())

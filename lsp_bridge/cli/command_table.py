@@ -538,6 +538,7 @@ COMMANDS = (
         _IDLE,
         _MODEL,
         flag("--foreground", "log to stderr"),
+        flag("--loaded", "let clients connect when all that the first prompt needs is loaded"),
         value(
             "--http",
             "PORT",

@@ -10,6 +10,7 @@ import stat
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lsp_bridge.protocol.handshake import ErrorCode, preamble
@@ -40,6 +41,13 @@ def test_start_prints_the_address_and_starts_only_once(goalwright: CommandLine) 
     assert first == goalwright.paths.read_address()
     assert first.workspace == str(goalwright.workspace)
     assert goalwright.start() == first
+
+
+def test_daemon_started_by_hand_has_loaded_its_http_client(goalwright: CommandLine) -> None:
+    assert goalwright.run("start").returncode == 0
+    address = goalwright.paths.read_address()
+    assert address is not None
+    assert any("aiohttp" in place.path for place in psutil.Process(address.pid).memory_maps())
 
 
 def test_two_starts_at_once_make_one_daemon(goalwright: CommandLine) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import time
+from dataclasses import replace
 from typing import Any
 
 from daemon.runtime import RuntimePaths, state_dir
@@ -29,10 +30,14 @@ _KILL_S = 5.0
 async def start(cli: Invocation) -> None:
     """Make sure that a daemon runs, and print how to reach it (``goalwright start``).
 
-    With ``--json`` stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and exit code 1;
-    the codes are those of LaunchError.
+    A daemon that it starts has loaded what the first prompt needs. With ``--json`` it does so while its client
+    connects, and stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and exit code 1; the
+    codes are those of LaunchError.
     """
-    client, address = await cli.launcher.connect(cli.workspace, Greeting(client="launcher"))
+    launcher = cli.launcher
+    if not cli.json:
+        launcher = replace(launcher, serve_args=(*launcher.serve_args, "--loaded"))
+    client, address = await launcher.connect(cli.workspace, Greeting(client="launcher"))
     try:
         await tell_problems(cli, client, _REQUEST_S)
     finally:

@@ -54,6 +54,8 @@ _WAITED_FOR = (PermissionAsked, TurnEnded, TraceCompleted)
 """Events that a client acts on: they are not held back."""
 _DEAD_CLIENT = 64 * 1024 * 1024
 """Unsent bytes above which a client is disconnected; it can reconnect and request the events that it missed."""
+_LAST_ANSWERS_S = 0.3
+"""Seconds that ``shutdown`` waits for answers to earlier requests. One to a prompt takes as long as its turn."""
 
 
 @dataclass(slots=True)
@@ -101,6 +103,8 @@ class ClientServer:
         """Updates that wait until the answer to a request that subscribed is on its way."""
         self._holds = 0
         """How many such answers there are."""
+        self._answering = set[asyncio.Task[Any]]()
+        """Tasks of our own requests that have no answer yet."""
         self._initialized = False
         self._shut_down = False
         self._activity: Activity | None = None
@@ -259,16 +263,31 @@ class ClientServer:
         # Not by ``feature``, which evaluates the annotations of each handler, 3 ms for a connection.
         features = cast("dict[str, Any]", server.protocol.fm.features)  # pyright: ignore[reportUnknownMemberType]  # pygls'
         for method in REQUESTS:
-            features[method] = _guarded(method, partial(self._requests.handle, method))
+            features[method] = _guarded(method, partial(self._answer, method))
         self._editor.register(_guarded)
 
         @server.feature(types.INITIALIZE)
         def _(params: types.InitializeParams) -> None:
             self._initialize(params)
 
+        @server.feature(types.SHUTDOWN)
+        async def _(params: None) -> None:
+            # Then pygls cancels the others. A window connects again when a setting changes, and is still asking.
+            if self._answering:
+                await asyncio.wait(self._answering, timeout=_LAST_ANSWERS_S)
+
         @server.feature(types.EXIT)
         def _(params: None) -> None:
             self.hang_up()
+
+    async def _answer(self, method: str, params: object) -> dict[str, Any]:
+        """Answer a request of ours; each has a task of its own."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._answering.add(task)
+        try:
+            return await self._requests.handle(method, params)
+        finally:
+            self._answering.discard(task)
 
     def _initialize(self, params: types.InitializeParams) -> None:
         raw = params.initialization_options

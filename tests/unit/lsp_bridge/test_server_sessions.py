@@ -318,6 +318,15 @@ async def test_exit_ends_only_its_own_connection() -> None:
         assert not door.stopping.is_set()
 
 
+async def test_requests_before_shutdown_are_answered() -> None:
+    async with served() as door:
+        client = await door.client()
+        asked = [client.ask(method, {}) for method in ("goalwright/daemon/status", "goalwright/session/list")]
+        assert await client.request("shutdown") is None
+        assert "version" in await client.answer(asked[0])
+        assert (await client.answer(asked[1]))["sessions"] == []
+
+
 async def test_exit_without_shutdown_closes_the_connection() -> None:
     async with served() as door:
         for client in (await door.client(), await door.connect()):

@@ -276,6 +276,25 @@ test("a prompt that a dying daemon had stored is not sent twice", async () => {
   assert.deepEqual(got, ["s1"]);
 });
 
+test("a prompt that the daemon stores in other parts is recognised and not sent twice", async () => {
+  const file = { type: "file", name: "notes.txt", mediaType: "text/plain", data: null } as const;
+  const cases = [
+    { said: "", files: [file], stored: [file] },
+    { said: "@plan  look around", files: [], stored: [{ type: "agent", agent: "plan" }, text("look around")] },
+    { said: "@explore find it", files: [], stored: [{ type: "subtask", agent: "explore", prompt: "find it" }] },
+    { said: "@plan", files: [], stored: [{ type: "agent", agent: "plan" }] },
+  ] as const;
+  for (const { said, files, stored } of cases) {
+    const { daemon, sessions } = make();
+    await sessions.open("s1");
+    const got = dying(daemon, () => {
+      daemon.answers["session/load"] = () => loaded({ session: named("s1"), messages: [message("user", 1, [...stored])] });
+    });
+    await sessions.prompt(said, [...files]);
+    assert.deepEqual(got, ["s1"], said);
+  }
+});
+
 test("a prompt is sent again to its own session, not to the one that was opened meanwhile", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");

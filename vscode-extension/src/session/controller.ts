@@ -27,6 +27,16 @@ export interface Outgoing {
   text: string;
 }
 
+/** A prompt of the outbox. */
+interface Sent {
+  sessionId: string | undefined;
+  /** The newest message at that time: older ones with the same text do not count. */
+  after: number;
+  text: string;
+  /** Number of attachments. */
+  files: number;
+}
+
 /** A file for a prompt: its contents as base64 in `data`; without data, the daemon reads the path `name`. */
 export type Attachment = FilePart;
 
@@ -58,8 +68,7 @@ export class SessionController extends Observable<Change> {
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
   private making: Promise<void> | undefined;
-  /** For each prompt of the outbox its session and the newest message at that time: older messages with the same text do not count. */
-  private readonly sent = new Map<string, { sessionId: string | undefined; after: number }>();
+  private readonly sent = new Map<string, Sent>();
   /** Ids of queued prompts that are being edited. */
   private readonly held = new Set<string>();
   /** Branches whose plans were requested. */
@@ -204,7 +213,7 @@ export class SessionController extends Observable<Change> {
    */
   async prompt(text: string, attachments: Attachment[] = [], whenBusy: WhenBusy = "queue"): Promise<void> {
     const promptId = randomUUID();
-    const sent = { sessionId: this.sessionId, after: newestSequence(this.state) };
+    const sent: Sent = { sessionId: this.sessionId, after: newestSequence(this.state), text, files: attachments.length };
     this.sent.set(promptId, sent);
     this.setOutbox([...this.outbox, { promptId, text: text || attachments.map(({ name }) => name).join(", ") }]);
     const unsent = (): boolean => this.outbox.some((one) => one.promptId === promptId);
@@ -347,11 +356,9 @@ export class SessionController extends Observable<Change> {
   }
 
   /** Return true if the session has a prompt: in its queue, or as a message added since it was sent. */
-  private arrived({ promptId, text }: Outgoing, queue: readonly QueuedPrompt[], messages: readonly Message[]): boolean {
-    const after = this.sent.get(promptId)?.after ?? 0;
-    const says = ({ role, sequence, content }: Message): boolean =>
-      role === "user" && sequence > after && content.some((part) => (part.type === "text" || part.type === "command") && part.text === text);
-    return queue.some((prompt) => prompt.promptId === promptId) || messages.some(says);
+  private arrived({ promptId }: Outgoing, queue: readonly QueuedPrompt[], messages: readonly Message[]): boolean {
+    const sent = this.sent.get(promptId);
+    return queue.some((prompt) => prompt.promptId === promptId) || (sent !== undefined && messages.some((message) => madeOf(message, sent)));
   }
 
   private setOutbox(outbox: readonly Outgoing[]): void {
@@ -369,6 +376,15 @@ export class SessionController extends Observable<Change> {
     const busy = this.state?.session.status !== "idle";
     if (busy !== this.wasBusy) void this.memory.update(BUSY_KEY, busy);
   }
+}
+
+/** Return true if a message is what the daemon made of a prompt. Of `@agent text` it keeps the agent and the text apart. */
+function madeOf({ role, sequence, content }: Message, sent: Sent): boolean {
+  if (role !== "user" || sequence <= sent.after) return false;
+  const said = content.flatMap((part) => (part.type === "text" || part.type === "command" ? [part.text] : part.type === "subtask" ? [part.prompt] : []));
+  const named = content.some(({ type }) => type === "agent" || type === "subtask");
+  if (named && sent.text.trimStart().startsWith("@")) return sent.text.trim().endsWith((said[0] ?? "").trim());
+  return sent.text === "" ? said.length === 0 && content.filter(({ type }) => type === "file").length === sent.files : said.includes(sent.text);
 }
 
 /** Return the sequence of the newest loaded message; 0 when there is none. */

@@ -56,7 +56,7 @@ export class Review extends Observable {
     this.proposals = new Proposals(daemon, (...about) => this.proposedText(...about), draft, log);
     this.disposables.push(
       this.proposals,
-      this.proposals.onDidEdit((proposed) => this.quietly(this.note(proposed))),
+      this.proposals.onDidEdit((proposed) => this.quietly(this.inOrder(() => this.note(proposed)))),
       vscode.window.onDidChangeTextEditorSelection(({ kind, textEditor }) => {
         if (kind === vscode.TextEditorSelectionChangeKind.Keyboard && textEditor.document.uri.scheme === "file") {
           this.lastKeystroke = Date.now();

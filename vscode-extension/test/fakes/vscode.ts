@@ -131,12 +131,17 @@ export const commands = {
 
 /** As much of an address as is joined and shown. */
 export const Uri = {
+  from: (parts: object) => ({ ...parts, toString: () => JSON.stringify(parts) }),
   joinPath: (base: { path: string }, ...parts: string[]) => {
     const path = [base.path, ...parts].join("/");
     return { path, fsPath: path };
   },
   parse: (value: string) => ({ scheme: value.split(":", 1)[0], authority: new URL(value).host, toString: () => value }),
 };
+
+export enum FileChangeType {
+  Changed = 1,
+}
 
 export enum ViewColumn {
   Active = -1,
@@ -203,9 +208,19 @@ export class FakePanel {
 /** Panels that were made, the last one at the end. */
 export const panels: FakePanel[] = [];
 
+/** File systems that were registered, by scheme. */
+export const fileSystems = new Map<string, unknown>();
+
 export const workspace = {
   isTrusted: true,
   workspaceFolders: undefined,
+  textDocuments: [],
+  onDidChangeTextDocument: new EventEmitter<unknown>().event,
+  registerTextDocumentContentProvider: () => new Disposable(() => undefined),
+  registerFileSystemProvider: (scheme: string, provider: unknown) => {
+    fileSystems.set(scheme, provider);
+    return new Disposable(() => fileSystems.delete(scheme));
+  },
   /** Only what was set by `update`. */
   getConfiguration: () => ({
     get: <T>(name: string, otherwise: T): T => (configured.has(name) ? (configured.get(name) as T) : otherwise),
@@ -343,6 +358,13 @@ export const picks: FakeQuickPick[] = [];
 export const window = {
   state: { focused: true },
   activeTextEditor: undefined,
+  onDidChangeTextEditorSelection: new EventEmitter<unknown>().event,
+  tabGroups: {
+    all: [],
+    activeTabGroup: { activeTab: undefined },
+    onDidChangeTabs: new EventEmitter<unknown>().event,
+    onDidChangeTabGroups: new EventEmitter<unknown>().event,
+  },
   createWebviewPanel: () => {
     panels.push(new FakePanel());
     return panels.at(-1);

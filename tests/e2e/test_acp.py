@@ -33,6 +33,10 @@ from acp.schema import (
 )
 
 from daemon.runtime import RuntimePaths
+from lsp_bridge.cli.acp import live_session
+from lsp_bridge.cli.acp.live_session import LiveSession
+from lsp_bridge.cli.client import Client
+from lsp_bridge.cli.launch import Greeting, LastingConnection, Launcher
 from tests.support.drivers.command_line import PROGRAM, CommandLine, end_daemon, have_daemon
 from tests.support.drivers.waiting import until
 from tests.support.programs import mcp_server
@@ -344,6 +348,31 @@ async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLin
         ):
             await connection._conn.send_request("session/new", {})  # pyright: ignore[reportPrivateUsage]
         assert [one.session_id for one in (await connection.list_sessions()).sessions] == [made.session_id]
+
+
+async def test_prompt_that_only_names_an_agent_waits_for_no_turn(
+    goalwright: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(goalwright, [{"text": "Planned."}])
+    goalwright.have_daemon()
+    monkeypatch.setattr(live_session, "_LAST_EVENTS_S", 3600.0)
+    editor = Editor()
+    connection = LastingConnection(Launcher(home=goalwright.home / ".goalwright"), goalwright.workspace)
+    client = await connection.get(lambda: Greeting(client="ACP"))
+    made = await client.request("goalwright/session/new", {})
+
+    async def connect() -> Client:
+        return client
+
+    session = LiveSession(
+        made["session"]["trace"]["traceId"], goalwright.workspace, cast("Any", editor), connect
+    )
+    client.on_notification(session.notified)
+    assert await session.prompt("@plan", []) == "end_turn"
+    assert await session.prompt("What is to be done?", []) == "end_turn"
+    assert editor.said().endswith("Planned.")
+    await session.close()
+    await connection.close()
 
 
 @pytest.fixture

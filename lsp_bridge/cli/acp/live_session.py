@@ -70,6 +70,8 @@ class LiveSession:
         """Questions that the user has been asked, by the id of the request or of the exploration."""
         self._ended: dict[str, asyncio.Event] = {}
         """Turns that the editor began, by the id of their prompts."""
+        self._started: set[str] = set()
+        """Ids of prompts whose turns have started; one that only switches the agent has none."""
         self._error: str = ""
         """Kind of the error that ended the last turn."""
         self._is_canceled = False
@@ -195,7 +197,7 @@ class LiveSession:
         try:
             params = {"text": text, "promptId": prompt_id, **({"attachments": files} if files else {})}
             done = await self.request("goalwright/session/prompt", params)
-            if done.get("removed") is not True:
+            if done.get("removed") is not True and (prompt_id in self._started or self._held is not None):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LAST_EVENTS_S):
                         await self._ended[prompt_id].wait()
@@ -205,6 +207,7 @@ class LiveSession:
             raise
         finally:
             del self._ended[prompt_id]
+            self._started.discard(prompt_id)
             is_canceled = self._is_canceled or prompt_id in self._canceled
             self._canceled.discard(prompt_id)
         await self.settled()
@@ -297,6 +300,7 @@ class LiveSession:
         elif name == "notice" and event.get("code") == CHOICE_MADE:
             self._answered(string(event.get("about")))
         elif name == "turn_started" and string(event.get("promptId")) in self._ended:
+            self._started.add(string(event.get("promptId")))
             self._translator.own_turn()
             if event.get("promptId") in self._canceled and self._client is not None:
                 # It was canceled while its attachments were read: then nothing was running.

@@ -5,7 +5,7 @@ import * as path from "node:path";
 import { after, beforeEach, test } from "node:test";
 import type * as vscode from "vscode";
 import { applyEvent } from "../../daemon/api/page/session.js";
-import type { Frame, SessionView } from "../../daemon/api/page/shapes";
+import type { Branch, Frame, SessionView } from "../../daemon/api/page/shapes";
 import { frameOf, type FromGraph, GraphPanel, graphView, openTrace, pageOf } from "../src/dag/panel";
 import type { BranchMeta } from "../src/protocol.gen";
 import type { Change, SessionController } from "../src/session/controller";
@@ -171,13 +171,14 @@ test("a branch is asked for by its session, and a failure closes it again", asyn
   const panel = shown();
   say(panel, { type: "ready" });
   answers["goalwright/session/load"] = loaded({ goalTree: { mission: "", currentId: null, goals: [goal("1", { parentId: null })] } });
-  say(panel, { type: "branch", traceId: "s1", branchId: "A" });
-  const found = await posted(panel, "branch");
-  assert.equal(found["branchId"], "A");
+  say(panel, { type: "ask", request: 1, what: "branch", params: { sessionId: "s1", branchId: "A" } });
+  const found = (await posted(panel, "answer")) as { request: number; answer: Branch };
+  assert.deepEqual([found.request, found.answer.goalTree?.goals.length, found.answer.goalCount], [1, 1, 1]);
   assert.deepEqual(asked, [["goalwright/session/load", { sessionId: "s1:A", messages: 0 }]]);
   answers = {};
-  say(panel, { type: "branch", traceId: "s1", branchId: "B" });
-  assert.equal((await posted(panel, "branchFailed"))["branchId"], "B");
+  say(panel, { type: "ask", request: 2, what: "branch", params: { sessionId: "s1", branchId: "B" } });
+  assert.equal((await posted(panel, "failed"))["request"], 2);
+  assert.deepEqual(told, ["Goalwright: There is no such branch."]);
 });
 
 test("messages are asked for by goal and branch, and come as the trace API has them", async () => {
@@ -185,14 +186,27 @@ test("messages are asked for by goal and branch, and come as the trace API has t
   const panel = shown();
   say(panel, { type: "ready" });
   answers["goalwright/trace/messages"] = { messages: [message("assistant", 4, [text("hello")])], hasEarlier: true };
-  const wanted = { sessionId: "s1", goalId: "1", branchId: "A", descendants: true, withoutGoal: false, inherited: false, before: 9, limit: 50 };
-  say(panel, { type: "messages", request: 3, wanted });
-  const found = (await posted(panel, "messages")) as { request: number; messages: { messageId: string }[]; hasEarlier: boolean };
-  assert.deepEqual([found.request, found.messages[0]?.messageId, found.hasEarlier], [3, "m4", true]);
+  const params = { sessionId: "s1", goalId: "1", branchId: "A", descendants: true, withoutGoal: false, inherited: false, before: 9, limit: 50 };
+  say(panel, { type: "ask", request: 3, what: "messages", params });
+  const found = (await posted(panel, "answer")) as { request: number; answer: { messages: { messageId: string }[]; hasEarlier: boolean } };
+  assert.deepEqual([found.request, found.answer.messages[0]?.messageId, found.answer.hasEarlier], [3, "m4", true]);
   assert.deepEqual(asked, [["goalwright/trace/messages", { sessionId: "s1", goalId: "1", branchId: "A", descendants: true, withoutGoal: false, inherited: false, before: 9, limit: 50 }]]);
   answers = {};
-  say(panel, { type: "messages", request: 4, wanted });
-  assert.match(String((await posted(panel, "messagesFailed"))["text"]), /no such branch/);
+  say(panel, { type: "ask", request: 4, what: "messages", params });
+  const failed = await posted(panel, "failed");
+  assert.equal(failed["request"], 4);
+  assert.match(String(failed["text"]), /no such branch/);
+});
+
+test("what the page has not heard yet comes before an answer", async () => {
+  sessions.load();
+  const panel = shown();
+  say(panel, { type: "ready" });
+  answers["goalwright/session/load"] = loaded();
+  sessions.tell(event(6, "goal_added", { goal: goal("3"), parentId: null, index: null, by: "" }));
+  say(panel, { type: "ask", request: 1, what: "branch", params: { sessionId: "s1", branchId: "A" } });
+  await posted(panel, "answer");
+  assert.deepEqual(panel.posted.map(({ type }) => type), ["all", "frames", "answer"]);
 });
 
 test("a node is revealed in the Goals view, and a button opens the chat", async () => {

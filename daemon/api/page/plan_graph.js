@@ -1,8 +1,9 @@
 // The graph of a session on a page: what is expanded, the level on display, and the plans of branches to fetch.
 
-import { dagOf } from "./dag.js";
+import { ApiError } from "./api.js";
+import { branchKey, dagOf } from "./dag.js";
 import { DagView } from "./draw.js";
-import { Fetches, aroundWork, everything } from "./expansion.js";
+import { Fetches, aroundWork, everything, takeBranch } from "./expansion.js";
 import { levelOf, wayTo } from "./levels.js";
 import { isWorking } from "./session.js";
 
@@ -10,6 +11,8 @@ import { isWorking } from "./session.js";
 
 /** Shortest time between two redraws while events arrive. */
 const PAUSE_MS = 80;
+/** Delay before a branch that changed during its request is fetched again. */
+const AGAIN_MS = 150;
 
 /** The part of a graph that the web page and VS Code share. */
 export class PlanGraph {
@@ -17,10 +20,14 @@ export class PlanGraph {
    * @param {HTMLElement} area the part of the page around the graph
    * @param {HTMLElement} host
    * @param {{ onOpen: (node: DagNode, edge: DagEdge | null) => void, onSelect?: () => void }} options
+   * @param {(id: string) => Promise<Partial<Branch>>} read a branch with its plan; rejects with ApiError
+   * @param {(message: string) => void} [failed] called when a branch could not be read
    */
-  constructor(area, host, options) {
+  constructor(area, host, options, read, failed) {
     this.area = area;
     this.host = host;
+    this.read = read;
+    this.failed = failed;
     /** @type {SessionView | null} */
     this.state = null;
     /** @type {Set<string>} */
@@ -45,8 +52,34 @@ export class PlanGraph {
 
   draw() {}
 
-  /** Requests the plan of a branch. @param {string} _id */
-  fetch(_id) {}
+  /** Fetches a branch, unless it is being fetched. An answer for a session that is no longer shown is dropped. @param {string} id */
+  fetch(id) {
+    if (!this.fetches.begin(id)) return;
+    const traceId = this.state?.trace.traceId;
+    this.read(id).then(
+      (detail) => {
+        if (!this.state || this.state.trace.traceId !== traceId) return;
+        const old = this.fetches.end(id);
+        this.state = takeBranch(this.state, id, detail, old);
+        this.taken(this.state);
+        if (old) setTimeout(() => this.state?.trace.traceId === traceId && this.fetch(id), AGAIN_MS);
+      },
+      (error) => {
+        if (!(error instanceof ApiError)) throw error;
+        if (this.state?.trace.traceId !== traceId) return;
+        this.fetches.end(id);
+        this.expanded.delete(branchKey(id));
+        this.soon();
+        this.failed?.(error.message);
+      },
+    );
+  }
+
+  /** Shows the state with a fetched branch. @param {SessionView} _state */
+  taken(_state) {
+    this.openAll();
+    this.soon();
+  }
 
   /** Draws again after the user expanded or collapsed something, or changed the level. */
   redraw() {

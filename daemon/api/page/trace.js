@@ -1,12 +1,9 @@
 // One trace on the page: its graph and steps, followed live.
 
-import { ApiError } from "./api.js";
-import { branchKey } from "./dag.js";
 import { h } from "./dom.js";
 import { NARROW, layoutOf } from "./layout.js";
 import { showWay } from "./levels.js";
 import { t } from "./l10n.js";
-import { takeBranch } from "./expansion.js";
 import { PlanGraph } from "./plan_graph.js";
 import { applyEvent, changesOf, viewOf } from "./session.js";
 import { Watch } from "./socket.js";
@@ -14,9 +11,6 @@ import { StepTree } from "./steps.js";
 
 /** @import { Api } from "./api.js" */
 /** @import { DagEdge, DagNode, Frame, SessionView, Step } from "./shapes.js" */
-
-/** Delay before a branch that changed during its request is fetched again. */
-const AGAIN_MS = 150;
 
 /**
  * @typedef {object} TraceHooks
@@ -38,7 +32,8 @@ export class TraceView extends PlanGraph {
   constructor({ graph, steps }, api, traceId, hooks) {
     // The section is the panel of its tab for screen readers, so the graph needs an element of its own.
     const way = graph.appendChild(h("nav", { class: "dag-way", "aria-label": t("Level of the plan"), hidden: true }));
-    super(graph, graph.appendChild(h("div")), { onOpen: hooks.onOpen });
+    const read = (/** @type {string} */ id) => api.get(`traces/${encodeURIComponent(traceId)}/branches/${encodeURIComponent(id)}`);
+    super(graph, graph.appendChild(h("div")), { onOpen: hooks.onOpen }, read, hooks.onError);
     this.way = way;
     this.api = api;
     this.traceId = traceId;
@@ -71,6 +66,7 @@ export class TraceView extends PlanGraph {
 
   close() {
     this.closed = true;
+    this.state = null;
     clearTimeout(this.timer);
     this.watch?.close();
     this.view.dispose();
@@ -81,7 +77,7 @@ export class TraceView extends PlanGraph {
   /** @param {Frame} frame */
   apply(frame) {
     const before = this.state;
-    if (!before || this.closed) return;
+    if (!before) return;
     if (frame.event.startsWith("step_")) {
       if (this.stepsShown) this.steps.apply(frame);
       return;
@@ -91,7 +87,7 @@ export class TraceView extends PlanGraph {
     this.fetches.happened(frame["branchId"]);
     if (frame.event === "branch_started") this.openFork(state.branches[frame["branch"]?.id]);
     if (frame.event === "connected") this.caughtUp(state);
-    else if (changed.staleBranch) void this.fetchBranch(changed.staleBranch);
+    else if (changed.staleBranch) this.fetch(changed.staleBranch);
     if (changed.message) {
       this.hooks.onMessage(changed.message);
       if (this.stepsShown && this.line && changed.message.branchId === this.line) this.reloadSteps();
@@ -105,14 +101,14 @@ export class TraceView extends PlanGraph {
     if (this.stepsShown && this.line) this.reloadSteps();
     for (const branch of Object.values(state.branches)) {
       this.openFork(branch);
-      if (branch.goalTree) void this.fetchBranch(branch.id);
+      if (branch.goalTree) this.fetch(branch.id);
     }
   }
 
   /** @override */
   draw() {
     const { state } = this;
-    if (!state || this.closed || this.area.hidden) return;
+    if (!state || this.area.hidden) return;
     const begun = performance.now();
     const { way, dag } = this.level(state);
     showWay(this.way, way, (key) => this.go(key));
@@ -135,32 +131,10 @@ export class TraceView extends PlanGraph {
     if (root !== this.root) super.go(root);
   }
 
-  /** @override @param {string} id */
-  fetch(id) {
-    void this.fetchBranch(id);
-  }
-
-  /**
-   * @param {string} id
-   */
-  async fetchBranch(id) {
-    if (!this.fetches.begin(id)) return;
-    try {
-      const detail = await this.api.get(`traces/${encodeURIComponent(this.traceId)}/branches/${encodeURIComponent(id)}`);
-      const old = this.fetches.end(id);
-      if (this.closed || !this.state) return;
-      this.state = takeBranch(this.state, id, detail, old);
-      this.hooks.onState(this.state);
-      this.openAll();
-      this.soon();
-      if (old) setTimeout(() => !this.closed && void this.fetchBranch(id), AGAIN_MS);
-    } catch (error) {
-      this.fetches.end(id);
-      if (!(error instanceof ApiError)) throw error;
-      this.expanded.delete(branchKey(id));
-      this.soon();
-      this.hooks.onError(error.message);
-    }
+  /** @override @param {SessionView} state */
+  taken(state) {
+    this.hooks.onState(state);
+    super.taken(state);
   }
 
   // -- steps

@@ -3,10 +3,10 @@ import { page } from "../chat/html";
 import type { Parts } from "../extension";
 import { asProblem } from "../daemon/problems";
 import { childSession } from "../explore/view";
-import type { Event, TraceMessagesParams } from "../protocol.gen";
+import type { BranchParams, Event, TraceMessagesParams } from "../protocol.gen";
 import type { Update } from "../session/state";
 import { TOLD } from "../../../daemon/api/page/session.js";
-import type { Branch, Frame, GoalTree, Message, SessionView } from "../../../daemon/api/page/shapes";
+import type { Branch, Frame, Message, SessionView } from "../../../daemon/api/page/shapes";
 import { Soon } from "../observable";
 import { t } from "../l10n";
 
@@ -17,16 +17,19 @@ export type ToGraph =
   | { type: "all"; view: SessionView | null }
   /** Changes since the last message, in order. */
   | { type: "frames"; traceId: string; frames: readonly Frame[] }
-  /** The plan of a requested branch and the branches within it. */
-  | { type: "branch"; traceId: string; branchId: string; goalTree: GoalTree; branches: Record<string, Branch> }
-  | { type: "branchFailed"; traceId: string; branchId: string; text: string }
-  | { type: "messages"; request: number; messages: Message[]; hasEarlier: boolean }
-  | { type: "messagesFailed"; request: number; text: string };
+  | { type: "answer"; request: number; answer: Asked[keyof Asked]["answer"] }
+  | { type: "failed"; request: number; text: string };
+
+/** Requests of the page, and their answers. */
+export interface Asked {
+  /** The plan of a branch and the branches within it. */
+  branch: { params: BranchParams; answer: Partial<Branch> };
+  messages: { params: TraceMessagesParams; answer: { messages: Message[]; hasEarlier: boolean } };
+}
 
 export type FromGraph =
   | { type: "ready" }
-  | { type: "branch"; traceId: string; branchId: string }
-  | { type: "messages"; request: number; wanted: TraceMessagesParams }
+  | { type: "ask"; request: number; what: keyof Asked; params: Asked[keyof Asked]["params"] }
   | { type: "reveal"; goalId: string | null; branchId: string | null }
   | { type: "focusChat" }
   /** Save an SVG to a file that the user chooses. */
@@ -114,8 +117,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
       if (message.type === "ready") {
         this.ready = true;
         this.postAll();
-      } else if (message.type === "branch") await this.sendBranch(message.traceId, message.branchId);
-      else if (message.type === "messages") await this.sendMessages(message.request, message.wanted);
+      } else if (message.type === "ask") await this.answer(message);
       else if (message.type === "reveal") await this.parts.goals.reveal(message.goalId, message.branchId);
       else if (message.type === "focusChat") await vscode.commands.executeCommand("goalwright.focusChat");
       else await this.savePicture(message.name, message.svg);
@@ -124,27 +126,22 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     }
   }
 
-  private async sendBranch(traceId: string, branchId: string): Promise<void> {
-    const about = { traceId, branchId };
+  private async answer({ request, what, params }: Extract<FromGraph, { type: "ask" }>): Promise<void> {
     try {
-      const loaded = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(traceId, branchId), messages: 0 });
+      const answer = await (what === "branch" ? this.branch(params as BranchParams) : this.parts.daemon.request("goalwright/trace/messages", params as TraceMessagesParams));
       // Waiting frames are older than this answer, so send them first.
       this.flush();
-      this.post({ type: "branch", ...about, goalTree: loaded.goalTree, branches: loaded.branches });
+      this.post({ type: "answer", request, answer });
     } catch (error) {
       const text = asProblem(error).message;
-      void vscode.window.setStatusBarMessage(`Goalwright: ${text}`, 6_000);
-      this.post({ type: "branchFailed", ...about, text });
+      if (what === "branch") void vscode.window.setStatusBarMessage(`Goalwright: ${text}`, 6_000);
+      this.post({ type: "failed", request, text });
     }
   }
 
-  private async sendMessages(request: number, wanted: TraceMessagesParams): Promise<void> {
-    try {
-      const { messages, hasEarlier } = await this.parts.daemon.request("goalwright/trace/messages", wanted);
-      this.post({ type: "messages", request, messages, hasEarlier });
-    } catch (error) {
-      this.post({ type: "messagesFailed", request, text: asProblem(error).message });
-    }
+  private async branch({ sessionId, branchId }: BranchParams): Promise<Partial<Branch>> {
+    const { goalTree, branches } = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(sessionId, branchId), messages: 0 });
+    return { goalTree, goalCount: goalTree.goals.length, branches };
   }
 
   private async savePicture(name: string, svg: string): Promise<void> {

@@ -1,11 +1,9 @@
 import { branchKey, placeOfWork } from "../../../../daemon/api/page/dag.js";
 import { layoutOf } from "../../../../daemon/api/page/layout.js";
 import { findGoals, forkAround, levelOf, type Level } from "../../../../daemon/api/page/levels.js";
-import { takeBranch } from "../../../../daemon/api/page/expansion.js";
 import { PlanGraph } from "../../../../daemon/api/page/plan_graph.js";
 import { applyEvent, changesOf } from "../../../../daemon/api/page/session.js";
-import type { DagEdge, DagNode, Frame, SessionView } from "../../../../daemon/api/page/shapes";
-import type { ToGraph } from "../panel";
+import type { Branch, DagEdge, DagNode, Frame, SessionView } from "../../../../daemon/api/page/shapes";
 
 export interface GraphHooks {
   /** Called when title, status or totals change. */
@@ -16,8 +14,8 @@ export interface GraphHooks {
   onExpanded(): void;
   /** Called with the path to the current level. */
   onLevel(way: Level[]): void;
-  /** Called to request the plan of a branch. */
-  onBranch(id: string): void;
+  /** Read the plan of a branch. Rejects with ApiError. */
+  readBranch(id: string): Promise<Partial<Branch>>;
 }
 
 /** The graph of the current session: expanded nodes, selection, and updates from events. The web page's modules draw it. */
@@ -39,7 +37,7 @@ export class Graph extends PlanGraph {
         this.held = true;
         hooks.onOpen(node, edge, !this.onEdge);
       },
-    });
+    }, hooks.readBranch);
     // The view reports clicks on edges and on nodes alike, so remember which it was.
     host.addEventListener("click", ({ target }) => (this.onEdge = target instanceof Element && target.closest(".dag-edge") !== null), { capture: true });
     host.addEventListener("keydown", () => (this.onEdge = false), { capture: true });
@@ -100,22 +98,9 @@ export class Graph extends PlanGraph {
     if (graph) this.soon();
   }
 
-  /** Add a branch's plan. Branches within a branch are stored at the top level by their full ids. */
-  branch({ branchId: id, goalTree, branches }: Extract<ToGraph, { type: "branch" }>): void {
-    const again = this.fetches.end(id);
-    if (!this.state?.branches[id]) return;
-    // Frames sent before this answer were applied before, so it is never older than the state.
-    this.state = takeBranch(this.state, id, { goalTree, goalCount: goalTree.goals.length, branches }, false);
-    if (again) this.fetch(id);
+  override taken(): void {
     this.openAll();
-    if (this.all) this.hooks.onExpanded();
-    this.draw();
-  }
-
-  branchFailed(id: string): void {
-    this.fetches.end(id);
-    this.expanded.delete(branchKey(id));
-    this.draw();
+    this.redraw();
   }
 
   override go(root: string | null): void {
@@ -175,10 +160,6 @@ export class Graph extends PlanGraph {
   override redraw(): void {
     this.hooks.onExpanded();
     this.draw();
-  }
-
-  override fetch(id: string): void {
-    if (this.fetches.begin(id)) this.hooks.onBranch(id);
   }
 
   override draw(): void {

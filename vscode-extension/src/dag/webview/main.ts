@@ -10,7 +10,7 @@ import { messagesWord, money, nodeStatusWord, sessionWord, tokensWord } from "..
 import { progress } from "../../goals/tree";
 import type { ToGraph } from "../panel";
 import { Graph } from "./graph";
-import { HostMessages, post, save, saved } from "./host";
+import { answered, ask, post, save, saved } from "./host";
 import { plural, t } from "../../l10n";
 
 /** Build the page: a bar, the graph, and the messages of an edge beside it. */
@@ -26,8 +26,7 @@ function page(root: HTMLElement): void {
     h("p", {}, t("The graph of the chat's session appears here, goal by goal.")),
     button(t("Open Chat"), t("Go to the chat"), () => post({ type: "focusChat" })),
   );
-  const stored = new HostMessages();
-  const messages = new MessagesPane(pane, (wanted) => stored.read(wanted), () => {
+  const messages = new MessagesPane(pane, (wanted) => ask("messages", wanted), () => {
     graph.view.settle();
     const { selected } = graph.view;
     if (selected) graph.view.select(selected, { focus: true });
@@ -48,7 +47,7 @@ function page(root: HTMLElement): void {
     },
     onExpanded: remember,
     onLevel: (way) => showWay(wayHere, way, (key) => graph.go(key)),
-    onBranch: (id) => post({ type: "branch", traceId: graph.traceId, branchId: id }),
+    readBranch: (id) => ask("branch", { sessionId: graph.traceId, branchId: id }),
   });
 
   const query = h("input", { type: "search", placeholder: t("Find a goal"), "aria-label": t("Find a goal"), autocomplete: "off", oninput: () => find(), onkeydown: searchKeys });
@@ -125,11 +124,8 @@ function page(root: HTMLElement): void {
       messages.refresh();
       return;
     }
-    if ("request" in message) stored.answered(message);
-    else if (message.traceId !== graph.traceId) return;
-    else if (message.type === "frames") graph.apply(message.frames);
-    else if (message.type === "branch") graph.branch(message);
-    else graph.branchFailed(message.branchId);
+    if ("request" in message) answered(message);
+    else if (message.traceId === graph.traceId) graph.apply(message.frames);
   }
 
   paint(null);

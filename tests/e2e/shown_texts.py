@@ -11,7 +11,10 @@ from playwright.async_api import Locator
 from tests.e2e.vscode.install import ROOT
 
 _EXTENSION = ROOT / "vscode-extension"
-_BUNDLE: dict[str, str] = json.loads((_EXTENSION / "l10n/bundle.l10n.zh-cn.json").read_text("utf-8"))
+_BUNDLE: dict[str, str] = {
+    **json.loads((ROOT / "daemon/api/page/zh-cn.json").read_text("utf-8")),
+    **json.loads((_EXTENSION / "l10n/bundle.l10n.zh-cn.json").read_text("utf-8")),
+}
 MANIFEST: dict[str, str] = json.loads((_EXTENSION / "package.nls.zh-cn.json").read_text("utf-8"))
 """The Chinese texts of the extension's manifest by their keys."""
 _ENGLISH = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")

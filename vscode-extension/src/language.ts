@@ -16,7 +16,7 @@ export function language(): Language {
   return vscode.env.language.toLowerCase() === "zh-cn" ? "zh-CN" : "en";
 }
 
-/** Translations by English text. Empty in English, without reading a file. */
+/** Translations by English text: those of the web page, and what only the extension says. Empty in English, without reading a file. */
 export const catalogue: Readonly<Record<string, string>> = language() === "en" ? {} : { ...read("dist", "page.zh-cn.json"), ...(vscode.l10n.bundle ?? read("l10n", "bundle.l10n.zh-cn.json")) };
 
 setCatalogue(catalogue);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { spans } from "../../src/chat/webview/ansi";
+import { spans, variables } from "../../src/chat/webview/ansi";
 
 test("colours and marks become classes, and end where they end", () => {
   assert.deepEqual(spans("a\x1b[1;32mok\x1b[22m!\x1b[0m b"), [
@@ -19,6 +19,11 @@ test("colours that the theme does not have become the nearest of those it has", 
   assert.equal(style("38;5;196"), "ansi-fg-9");
   assert.equal(style("38;2;0;128;0"), "ansi-fg-2");
   assert.equal(style("48;2;255;255;255"), "ansi-bg-15");
+});
+
+test("colours are those of the theme's terminal", () => {
+  assert.deepEqual(variables("ansi-bold ansi-fg-2 ansi-bg-15"), { "--ansi-fg": "var(--vscode-terminal-ansiGreen)", "--ansi-bg": "var(--vscode-terminal-ansiBrightWhite)" });
+  assert.deepEqual(variables("ansi-inverse"), {});
 });
 
 test("no other sequence is shown, complete or cut off", () => {

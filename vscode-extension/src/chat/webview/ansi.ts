@@ -92,3 +92,11 @@ function classes({ marks, fg, bg }: Style): string {
     ...(bg === undefined ? [] : [`ansi-${inverse ? "fg" : "bg"}-${bg}`]),
   ].join(" ");
 }
+
+/** The theme's names of the 16 colors. */
+const COLORS = "Black,Red,Green,Yellow,Blue,Magenta,Cyan,White,BrightBlack,BrightRed,BrightGreen,BrightYellow,BrightBlue,BrightMagenta,BrightCyan,BrightWhite".split(",");
+
+/** Return the colors of a style as CSS variables: `--ansi-fg` for `ansi-fg-1`. */
+export function variables(style: string): Record<string, string> {
+  return Object.fromEntries([...style.matchAll(/(ansi-[fb]g)-(\d+)/g)].map(([, name, number]) => [`--${name}`, `var(--vscode-terminal-ansi${COLORS[Number(number)]})`]));
+}

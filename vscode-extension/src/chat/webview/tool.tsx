@@ -8,7 +8,7 @@ import { planChanges } from "../../session/plan";
 import type { SessionState } from "../../session/state";
 import { argumentsOf, type Found, foundOf, type Listing, listingOf, type ProblemLine, type ToolState, toolView, type ToolView, uncounted } from "../../session/tools";
 import { Folded, IconButton, TextButton, Verbatim } from "./buttons";
-import { spans } from "./ansi";
+import { spans, variables } from "./ansi";
 import { Counts, Diff, FilePath } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
@@ -332,7 +332,7 @@ function input(json: string): string {
 
 /** Command output in the colors of the theme's terminal. */
 function Ansi({ text }: { text: string }): JSX.Element {
-  return <>{spans(text).map(({ text: piece, style }, index) => (style ? <span key={index} class={style}>{piece}</span> : piece))}</>;
+  return <>{spans(text).map(({ text: piece, style }, index) => (style ? <span key={index} class={style} style={variables(style)}>{piece}</span> : piece))}</>;
 }
 
 /** Return a result as code or places; undefined for other results. */

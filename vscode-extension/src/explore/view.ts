@@ -2,25 +2,10 @@
 import type { BranchMeta, FileDiff, PermissionRequest, SubagentMeta, ToolCallPart } from "../protocol.gen";
 import { argumentsOf } from "../session/tools";
 import type { Branches, SessionState } from "../session/state";
-import { branchState, oneLine, type BranchState } from "./format";
+import { branchState, oneLine } from "./format";
 
-export interface BranchView {
-  branch: BranchMeta;
-  state: BranchState;
-  /** Pending requests of the branch, oldest first. */
-  requests: readonly PermissionRequest[];
-  /** True when the branch was applied, in whole or in part. */
-  chosen: boolean;
-}
-
-export interface ExplorationView {
-  exploreStartId: string;
-  branches: readonly BranchView[];
-  /** True when all branches have ended. */
-  ended: boolean;
-  /** True while the daemon waits for the user's choice. */
-  awaits: boolean;
-}
+export type ExplorationView = ReturnType<typeof explorationOf>;
+export type BranchView = ExplorationView["branches"][number];
 
 /** Return the exploration that a call of `explore` started; undefined for a call that chooses, or without branches yet. */
 export function explorationView(state: SessionState, call: ToolCallPart): ExplorationView | undefined {
@@ -28,18 +13,21 @@ export function explorationView(state: SessionState, call: ToolCallPart): Explor
   return exploreStartId === undefined ? undefined : explorationOf(state, exploreStartId);
 }
 
-export function explorationOf(state: SessionState, exploreStartId: string): ExplorationView {
+export function explorationOf(state: SessionState, exploreStartId: string) {
   const { awaits, pending, goalTree } = state;
   const merge = goalTree.goals.find((goal) => goal.type === "explore_merge" && goal.exploreStartId === exploreStartId);
   // For a choice made while other branches run, the goal that started the exploration has it until there is a merge
   // goal.
   const holder = merge ?? goalTree.goals.find((goal) => goal.id === exploreStartId);
   const selected = holder?.selectedBranch ?? null;
-  const branches = branchesOf(state.branches, exploreStartId).map((branch): BranchView => {
+  const branches = branchesOf(state.branches, exploreStartId).map((branch) => {
     const requests = pending.filter((request) => asksFor(within(state, request.branchId), branch.id));
+    // `requests`: pending ones, oldest first. `chosen`: the branch was applied, in whole or in part.
     return { branch, requests, state: branchState(branch, requests.length > 0), chosen: takes(selected, branch.id) };
   });
+  /** True when all branches have ended. */
   const ended = branches.length > 0 && branches.every(({ branch }) => branch.status !== "exploring");
+  // `awaits`: the daemon waits for the user's choice.
   return { exploreStartId, branches, ended, awaits: awaits.includes(exploreStartId) };
 }
 

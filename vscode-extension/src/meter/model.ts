@@ -37,33 +37,23 @@ export function spentWords({ usage, cost }: Pick<GoalMeter, "usage" | "cost">): 
   return [tokensWord(total(usage)), cost > 0 || usage.unpriced > 0 ? money(cost, usage.unpriced) : "", cacheWords(usage)].filter(Boolean).join(" · ");
 }
 
-export interface MeterLine {
-  /** Context size: `42k of 150k`. */
-  context: string;
-  /** Progress to the next compaction, 0 … 1. */
-  filled: number;
-  /** True when the next compaction is near. */
-  near: boolean;
-  /** The reason to highlight the cost; empty without one. */
-  costly: string;
-  cost: string;
-  cache: string;
-  /** Text for screen readers. */
-  spoken: string;
-}
-
 /** Return the texts of the line above the composer. */
-export function line(meter: Meter, tree: GoalTree): MeterLine {
+export function line(meter: Meter, tree: GoalTree) {
   const { contextTokens, usage } = meter;
   const limit = meter.compactAt || meter.contextWindow;
   const filled = limit > 0 ? Math.min(1, contextTokens / limit) : 0;
   return {
+    /** Context size: `42k of 150k`. */
     context: limit > 0 ? t("{0} of {1}", short(contextTokens), short(limit)) : short(contextTokens),
+    /** Progress to the next compaction, 0 … 1. */
     filled,
+    /** True when the next compaction is near. */
     near: filled >= NEARLY,
+    /** The reason to highlight the cost; empty without one. */
     costly: costlyWords(meter, tree),
     cost: costWords(meter),
     cache: cacheWords(usage),
+    /** Text for screen readers. */
     spoken: t("About {0} tokens of context; compacted at {1}", short(contextTokens), short(limit)),
   };
 }

@@ -7,49 +7,12 @@ import { t } from "../l10n";
 
 export type ToolState = "pending" | "running" | "waiting for approval" | "done" | "failed" | "denied" | "canceled";
 
-export interface ProblemLine {
-  path: string;
-  line: number;
-  column: number;
-  severity: string;
-  message: string;
-  source: string;
-}
+export type ProblemLine = ReturnType<typeof problemsOf>[number];
 
 /** Data of a tool card. */
-export interface ToolView {
-  call: ToolCallPart;
-  result: ToolResultPart | undefined;
-  state: ToolState;
-  /** The action in words: the result's title, the request's, or the main argument. */
-  title: string;
-  path: string | undefined;
-  added: number | undefined;
-  removed: number | undefined;
-  diff: string | undefined;
-  /** True when the user accepted only a part or edited the text; title and diff show what was written. */
-  altered: boolean;
-  /** The model's own explanation of a command, which may be wrong. */
-  modelSays: string;
-  /** The background job of a command that outlives its call. */
-  job: { id: string; sessionId: string; running: boolean } | undefined;
-  /** File with a command's complete output. */
-  outputFile: string | undefined;
-  /** End of a command: its exit code if not 0, and its duration. */
-  ended: string[];
-  /** The reason why a call was rejected, stopped or failed, in words for the user. */
-  why: string;
-  /** A command's output; may contain color codes. */
-  output: string;
-  /** Text for the model, where it has more than the output. */
-  told: string;
-  problems: ProblemLine[];
-  /** Summary of the language servers' diagnostics, if any. */
-  verdict: string | undefined;
-}
+export type ToolView = ReturnType<typeof toolView>;
 
-
-export function toolView(session: SessionState, call: ToolCallPart): ToolView {
+export function toolView(session: SessionState, call: ToolCallPart) {
   const result = session.results[call.id];
   const progress = session.progress[call.id];
   const request = session.pending.find((candidate) => candidate.toolCallId === call.id);
@@ -65,21 +28,30 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
     call,
     result,
     state,
-    // A job's title contains its id, for which the row has no space.
+    /** The action in words: the result's title, the request's, or the main argument. A job's title contains its id, for which the row has no space. */
     title: job ? mainArgument(input) : titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
     added: number(metadata["added"]) ?? asked?.added,
     removed: number(metadata["removed"]) ?? asked?.removed,
     diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
+    /** True when the user accepted only a part or edited the text; title and diff show what was written. */
     altered: metadata["altered"] === true,
+    /** The model's own explanation of a command, which may be wrong. */
     modelSays: call.name === "bash" ? said(text(input["description"]), text(input["reason"])) : "",
+    /** The background job of a command that outlives its call. */
     job: job && { id: job.id, sessionId: session.session.trace.traceId, running: job.running },
+    /** File with a command's complete output. */
     outputFile: call.name === "bash" ? text(metadata["output_file"]) : undefined,
+    /** End of a command: its exit code if not 0, and its duration. */
     ended: job ? jobEnded(job) : result && isCommand ? ended(result) : [],
+    /** The reason why a call was rejected, stopped or failed, in words for the user. */
     why: result && !job ? why(result, state) : "",
+    /** A command's output; may contain color codes. */
     output: isCommand && result && !job ? outputOf(result) : (progress?.output ?? ""),
+    /** Text for the model, where it has more than the output. */
     told: result && !(isCommand && state === "done") ? result.content : "",
     problems: problemsOf(metadata["diagnostics"]),
+    /** Summary of the language servers' diagnostics, if any. */
     verdict,
   };
 }
@@ -213,7 +185,7 @@ function verdictOf(metadata: Record<string, unknown>): string | undefined {
 }
 
 /** Read the problems of a result, given as a list or within a report. */
-function problemsOf(value: unknown): ProblemLine[] {
+function problemsOf(value: unknown) {
   const list = isRecord(value) ? value["problems"] : value;
   if (!Array.isArray(list)) return [];
   return list.filter(isRecord).map((problem) => ({
@@ -269,13 +241,7 @@ function told(value: unknown): string | undefined {
   return typeof value === "string" && value.trim() ? value.trim() : undefined;
 }
 
-export interface Listing {
-  /** Number of the first line. */
-  first: number;
-  code: string;
-  /** Other notes of the result, such as that the file is truncated. */
-  notes: string[];
-}
+export type Listing = NonNullable<ReturnType<typeof listingOf>>;
 
 export interface Hit {
   line: number;
@@ -292,8 +258,8 @@ const NUMBERED = /^(\d+)→(.*)$/;
 /** The remark of `grep` after a file's name. */
 const REMARK = / \(as (?:in the editor|on disk)[^()]*\)$/;
 
-/** Parse the lines of a file, without their numbers; undefined for other content. */
-export function listingOf(content: string): Listing | undefined {
+/** Parse the lines of a file from number `first`, without their numbers, and other notes, such as that it is truncated; undefined for other content. */
+export function listingOf(content: string) {
   const lines = content.split("\n");
   const start = lines.findIndex((line) => NUMBERED.test(line));
   const first = Number(NUMBERED.exec(lines[start] ?? "")?.[1]);

@@ -4,15 +4,6 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preac
 /** Distance from the end, in pixels, that counts as being at the end. */
 const NEAR = 32;
 
-export interface Scroll {
-  /** True while the reader is at the end, so that new text scrolls the view. */
-  following: { current: boolean };
-  atEnd: boolean;
-  toEnd: () => void;
-  /** Keep the visible lines in place; call it before lines are added in front. */
-  hold: () => void;
-}
-
 export interface Measure {
   top: number;
   client: number;
@@ -28,7 +19,8 @@ export function scrolledUp(before: Measure, now: Measure): boolean {
 }
 
 /** Follow the end of `box` while the reader is there, and never scroll otherwise. */
-export function useScroll(box: RefObject<HTMLDivElement | null>, content: RefObject<HTMLDivElement | null>, onTop: () => void): Scroll {
+export function useScroll(box: RefObject<HTMLDivElement | null>, content: RefObject<HTMLDivElement | null>, onTop: () => void) {
+  /** True while the reader is at the end, so that new text scrolls the view. */
   const following = useRef(true);
   const held = useRef<{ element: Element; top: number } | null>(null);
   const [atEnd, setAtEnd] = useState(true);
@@ -40,6 +32,7 @@ export function useScroll(box: RefObject<HTMLDivElement | null>, content: RefObj
     if (element) element.scrollTop = element.scrollHeight;
   }, [box]);
 
+  /** Keep the visible lines in place; call it before lines are added in front. */
   const hold = useCallback(() => {
     const first = content.current?.querySelector(".line");
     held.current = first ? { element: first, top: first.getBoundingClientRect().top } : null;

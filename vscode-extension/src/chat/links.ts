@@ -32,14 +32,12 @@ export function target(href: string): Target {
   return { kind: "file", path, line: number(position?.[1] ?? position?.[3]), column: number(position?.[2] ?? position?.[4]) };
 }
 
-export interface ShellCommand {
-  text: string;
-  /** True when the terminal waits for Enter after the text. A line break or another control character would run it at once. */
-  typeable: boolean;
-}
-
-/** Extract the commands from a block of shell code. If some lines start with a prompt, only these count, without the prompt. */
-export function shellCommand(block: string): ShellCommand {
+/**
+ * Extract the commands from a block of shell code. If some lines start with a prompt, only these count, without the
+ * prompt. `typeable`: the terminal waits for Enter after the text. A line break or another control character would run it
+ * at once.
+ */
+export function shellCommand(block: string): { text: string; typeable: boolean } {
   const lines = block.replace(/\r\n?/g, "\n").split("\n");
   const prompted = lines.filter((line) => /^\s*\$ /.test(line)).map((line) => line.replace(/^\s*\$ /, ""));
   const text = (prompted.length > 0 ? prompted : lines).join("\n").trim();

@@ -14,20 +14,12 @@ export interface InstallOptions {
   report: (message: string) => void;
 }
 
-interface Bundle {
-  wheel: string;
-  constraints: string;
-  version: string;
-  /** First characters of the wheel's hash, which identify a rebuilt wheel of the same version. */
-  id: string;
-}
-
 /**
  * The extension's own Python environment, with one folder for each bundled wheel, because a running daemon of the
  * previous version still needs its files.
  */
 export class Installation {
-  private bundled: Promise<Bundle> | undefined;
+  private bundled: ReturnType<typeof readBundle> | undefined;
 
   constructor(
     private readonly bundleFolder: string,
@@ -125,7 +117,7 @@ export class Installation {
       .filter((folder) => folder !== current);
   }
 
-  private bundle(): Promise<Bundle> {
+  private bundle(): ReturnType<typeof readBundle> {
     this.bundled ??= readBundle(this.bundleFolder).catch((error: unknown) => {
       this.bundled = undefined;
       throw error;
@@ -138,7 +130,7 @@ const PREFIX = "env-";
 const MARKER = "goalwright.json";
 const DAY_MS = 86_400_000;
 
-async function readBundle(folder: string): Promise<Bundle> {
+async function readBundle(folder: string) {
   const names = await readdir(folder).catch(() => []);
   const name = names.find((candidate) => /^goalwright-.+\.whl$/.test(candidate));
   if (!name) {
@@ -149,6 +141,7 @@ async function readBundle(folder: string): Promise<Bundle> {
     );
   }
   const wheel = path.join(folder, name);
+  /** First characters of the wheel's hash, which identify a rebuilt wheel of the same version. */
   const id = createHash("sha256").update(await readFile(wheel)).digest("hex").slice(0, 12);
   return { wheel, constraints: path.join(folder, "constraints.txt"), version: name.split("-")[1] ?? "", id };
 }

@@ -26,16 +26,11 @@ export const ALL: Choice = { files: {}, error: "" };
 const WHOLE: FileChoice = { left: [], edited: "no", out: false };
 
 /** Position of a hunk, in lines from 1. An empty side has the number of the line before it, as in POSIX. */
-export interface Hunk {
-  oldStart: number;
-  oldLines: number;
-  newStart: number;
-  newLines: number;
-}
+export type Hunk = ReturnType<typeof hunksOf>[number];
 
 const HEAD = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/gm;
 
-export function hunksOf(diff: string): Hunk[] {
+export function hunksOf(diff: string) {
   return [...diff.matchAll(HEAD)].map(([, oldStart, oldLines, newStart, newLines]) => ({
     oldStart: Number(oldStart),
     oldLines: Number(oldLines ?? 1),

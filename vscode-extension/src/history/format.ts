@@ -1,6 +1,6 @@
 /** Texts about undo, redo and restore, and the changes of the last turn. Pure. */
 import { filesWord } from "../amounts";
-import type { FileDiff, FilesRestored, HistoryChange, HistoryFile, HistoryOutcome, RestoredFile } from "../protocol.gen";
+import type { FileDiff, FilesRestored, HistoryChange, HistoryOutcome, RestoredFile } from "../protocol.gen";
 import type { Item } from "../session/state";
 import { plural, t } from "../l10n";
 
@@ -102,15 +102,11 @@ export function named(message: string, paths: readonly string[]): { path: string
   return { path: best.path, line: line === undefined ? undefined : Number(line) };
 }
 
-export interface TurnChanges {
-  /** The message that started the turn. */
-  messageId: string;
-  /** Each file once, with the sum of its changed lines. */
-  files: readonly Pick<HistoryFile, "path" | "added" | "removed">[];
-}
-
-/** Return the changes of the last turn; undefined when it changed nothing or everything is undone. */
-export function turnChanges(items: readonly Item[], changes: Readonly<Record<string, HistoryChange>>): TurnChanges | undefined {
+/**
+ * Return the message that started the last turn, and each file that the turn changed, with the sum of its changed lines;
+ * undefined when it changed nothing or everything is undone.
+ */
+export function turnChanges(items: readonly Item[], changes: Readonly<Record<string, HistoryChange>>) {
   const files = new Map<string, { path: string; added: number; removed: number }>();
   for (const item of items.toReversed()) {
     if (item.kind !== "message") continue;

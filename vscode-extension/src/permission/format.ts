@@ -89,18 +89,10 @@ export function verb(permission: string): string {
   return Object.hasOwn(VERBS, permission) ? (VERBS[permission] ?? "") : `${permission}:`;
 }
 
-export interface ReasonLine {
-  /** The action, such as `reads`; empty when the card shows it anyway. */
-  verb: string;
-  /** Targets of the action. */
-  targets: readonly string[];
-  rule: Rule;
-  /** Origin of the target, such as `argument of cat`. */
-  why: string;
-}
+export type ReasonLine = ReturnType<typeof reasonLines>[number];
 
 /** Return a request's actions with their rules; actions with the same rule and origin share one line. */
-export function reasonLines(request: PermissionRequest): ReasonLine[] {
+export function reasonLines(request: PermissionRequest) {
   const { reasons, permission, targets, rule, files } = request;
   if (reasons.length === 0) return [{ verb: "", targets: [], rule, why: "" }];
   const groups = new Map<string, [Reason, ...Reason[]]>();
@@ -115,9 +107,11 @@ export function reasonLines(request: PermissionRequest): ReasonLine[] {
   const asked = new Set(all.length === 1 ? reasons.filter((one) => one.permission === permission).map(({ target }) => target) : []);
   const obvious = (targets.length === 1 || files.length > 0) && targets.length > 0 && targets.every((target) => asked.has(target));
   return all.map((group) => ({
+    /** The action, such as `reads`; empty when the card shows it anyway. */
     verb: obvious ? "" : verb(group[0].permission),
     targets: obvious ? [] : [...new Set(group.map(({ target }) => target))],
     rule: group[0].rule,
+    /** Origin of the target, such as `argument of cat`. */
     why: group[0].why,
   }));
 }

@@ -97,16 +97,12 @@ export function planChanges(result: ToolResultPart | undefined): PlanChange[] {
 }
 
 /** A line of the checklist. It has the goal's current number, so that it never refers to another goal. */
-export interface PlanLine extends PlanChange {
-  number: string;
-  /** Result of the goal. */
-  summary: string;
-  spoken: string;
-}
+export type PlanLine = ReturnType<typeof planLine>;
 
-export function planLine(change: PlanChange, tree: GoalTree): PlanLine {
+export function planLine(change: PlanChange, tree: GoalTree) {
   const number = goalNumbers(tree).get(change.goalId) ?? "";
   const ended = change.operation === "completed" || change.operation === "abandoned";
+  /** Result of the goal. */
   const summary = ended ? (goalOf(tree, change.goalId)?.summary ?? "") : "";
   return { ...change, number, summary, spoken: SPOKEN[change.operation]([number, change.description].filter(Boolean).join(" ")) };
 }

@@ -44,13 +44,7 @@ export function spoken(before: Spoken, session: SessionState | null): Spoken {
   return { sessionId, messageId: id, said: Math.max(from, complete), lines };
 }
 
-interface Answer {
-  id: string;
-  parts: readonly (Part | undefined)[];
-  growing: boolean;
-}
-
-function newestAnswer({ streaming, items }: SessionState): Answer | undefined {
+function newestAnswer({ streaming, items }: SessionState) {
   if (streaming) return { id: streaming.messageId, parts: streaming.parts, growing: true };
   const last = items.findLast((item) => item.kind === "message" && item.message.role === "assistant");
   return last?.kind === "message" ? { id: last.key, parts: last.message.content, growing: false } : undefined;

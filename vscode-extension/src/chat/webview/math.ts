@@ -73,16 +73,12 @@ export function withMath(md: Markdown): void {
   };
 }
 
-interface InlineMath {
-  /** The formula with its delimiters. */
-  whole: string;
-  source: string;
-  display: boolean;
-}
-
-/** Return the formula at the beginning of `text`. Amounts of money and shell variables are not formulas: `$5 and $6`, `$HOME/$USER`. */
-export function inlineMath(text: string, before: string): InlineMath | undefined {
-  const made = (match: RegExpExecArray | null, display: boolean): InlineMath | undefined => {
+/**
+ * Return the formula at the beginning of `text`, also as a `whole` with its delimiters. Amounts of money and shell
+ * variables are not formulas: `$5 and $6`, `$HOME/$USER`.
+ */
+export function inlineMath(text: string, before: string) {
+  const made = (match: RegExpExecArray | null, display: boolean) => {
     const source = match?.[1]?.trim();
     return match && source ? { whole: match[0], source, display } : undefined;
   };

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import Greeting
@@ -34,11 +36,15 @@ _LONGEST_LINE = 300
 _AT_ONCE_S = 2.0
 """Errors of a prompt that come so soon belong to the answer."""
 
+Session = Annotated[str, Field(description="Id of a session (see list_sessions); empty: the one used last.")]
+Number = Annotated[int, Field(ge=1, le=100)]
+
 
 class FolderSessions:
     """The sessions of a folder as far as other agents may see and change them.
 
-    Raises the errors of ``Client.request``, LaunchError, and CommandFailedError for what does not exist.
+    All public methods but ``close`` are tools, and their docstrings are for models. They raise the errors of
+    ``Client.request``, LaunchError, and CommandFailedError for what does not exist.
     """
 
     def __init__(self, workspace: Path, launcher: Launcher) -> None:
@@ -51,13 +57,13 @@ class FolderSessions:
         await self._exploring.close()
         await self._connection.close()
 
-    async def listed(self, limit: int) -> str:
-        """Return the newest sessions, one a line."""
+    async def list_sessions(self, limit: Number = 20) -> str:
+        """List the sessions of this folder, newest first: id, state, when, and title."""
         found = await self._request("goalwright/session/list", limit=limit)
         return "\n".join(map(_session_line, mappings(found.get("sessions"))))
 
-    async def plan(self, session: str) -> str:
-        """Return the plan of a session."""
+    async def goal_tree(self, session: Session = "") -> str:
+        """Show the plan of a session: its goals with their numbers, states and summaries, and its explorations."""
         loaded = await self._loaded(session)
         tree, numbers = mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers"))
         lines = [_session_line(mapping(loaded.get("session")))]
@@ -79,8 +85,14 @@ class FolderSessions:
             lines += ["Branches of explorations:", *exploration_lines({"branches": branches})]
         return "\n".join(lines)
 
-    async def messages(self, session: str, goal: str, limit: int, before: int) -> str:
-        """Return messages of a goal, or of all, oldest first."""
+    async def goal_messages(
+        self,
+        goal: Annotated[str, Field(description="Number of a goal, e.g. 2.1; empty: of all goals.")] = "",
+        session: Session = "",
+        limit: Number = 20,
+        before: Annotated[int, Field(description="Only those with a lower number; 0: the newest.")] = 0,
+    ) -> str:
+        """Show the messages of a goal, oldest first, each with its number. Long ones are shortened."""
         loaded = await self._loaded(session)
         params: dict[str, Any] = {"sessionId": trace_id(loaded), "limit": limit}
         if goal:
@@ -93,16 +105,24 @@ class FolderSessions:
             texts.insert(0, "(There are earlier messages: ask with before.)")
         return "\n\n".join(filter(None, texts))
 
-    async def found(self, query: str, limit: int) -> str:
-        """Return the sessions that hold some words, one a line."""
+    async def search(
+        self, query: Annotated[str, Field(min_length=1, max_length=500)], limit: Number = 20
+    ) -> str:
+        """Find sessions of this folder by words of their title or messages."""
         found = await self._request("goalwright/session/search", query=query, limit=limit)
         return "\n".join(
             f"{string(hit.get('sessionId'))}  {one_line(string(hit.get('excerpt')), _LONGEST_LINE)}".rstrip()
             for hit in mappings(found.get("hits"))
         )
 
-    async def add_goal(self, session: str, description: str, reason: str, under: str) -> str:
-        """Add a goal to a plan, and return the plan."""
+    async def add_goal(
+        self,
+        description: Annotated[str, Field(min_length=1, max_length=500)],
+        reason: Annotated[str, Field(max_length=2_000)] = "",
+        under: Annotated[str, Field(description="Number of the goal above; empty: at the top.")] = "",
+        session: Session = "",
+    ) -> str:
+        """Add a goal to the plan of a session. The agent works on it when its user goes on."""
         loaded = await self._loaded(session)
         parent = goal_by_number(loaded, under) if under else None
         session_id = trace_id(loaded)
@@ -110,8 +130,15 @@ class FolderSessions:
         await self._request("goalwright/goal/add", **params)
         return f"Added to session {session_id}: {one_line(description, _LONGEST_LINE)}"
 
-    async def explore(self, session: str, question: str) -> str:
-        """Begin an exploration, and return what to do next."""
+    async def explore(
+        self,
+        question: Annotated[str, Field(min_length=1, max_length=LONGEST_PROMPT)],
+        session: Annotated[str, Field(description="Id of a session; empty: a new one.")] = "",
+    ) -> str:
+        """Start an exploration: several approaches to a question, each in its own copy of the files.
+
+        Returns at once. Its user is asked about changes and commands as usual. Follow it with goal_tree.
+        """
         if self._under_way >= MOST_EXPLORATIONS:
             raise CommandFailedError(
                 f"{MOST_EXPLORATIONS} explorations that were started here are still at work: wait for one of them."

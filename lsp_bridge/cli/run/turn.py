@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.client import ConnectionLostError, DaemonError, RpcError
@@ -24,12 +25,12 @@ from lsp_bridge.cli.run.approval import (
     Unattended,
     answerer_of,
 )
-from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
+from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE, asked_title
 from lsp_bridge.cli.run.other_turns import OtherTurns
 from lsp_bridge.cli.run.totals import RunOutcome
 from lsp_bridge.cli.run.view import JsonView, TextView, View
 from lsp_bridge.cli.run.waiting_indicator import WaitingSign
-from lsp_bridge.cli.text import clean
+from lsp_bridge.cli.text import clean, shown_line
 from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import noted, t
 from tools.process.background import Background
@@ -174,7 +175,8 @@ class Turn:
         client, prompt = await self._opening
         self._approver = Approver(client, self._answerer, self._note)
         if isinstance(self._answerer, Unattended):
-            self._others = OtherTurns(client, self._approver, self._leave_choice, self._note)
+            session_id = string(conversation.session_id)
+            self._others = OtherTurns(client, session_id, self._note, self._background)
         self._loaded(conversation.loaded)
         conversation.show(self._notified)
         approving = asyncio.create_task(self._approver.work())
@@ -269,25 +271,19 @@ class Turn:
         of_the_turn = self._started and not call.startswith((SELECT_CALL, ATTACH_CALL))
         if self._others is None or of_the_turn or own:
             self._approver.asked(request)
-        elif self._conversation.session_id is not None:
-            self._others.asked(self._conversation.session_id, request)
-            self._look()
+        else:
+            about, words = string(request.get("requestId")), shown_line(asked_title(request))
+            self._others.wait(about, words, partial(self._approver.asked, request))
 
     def _choice_awaited(self, start_id: str) -> None:
         if self._others is None:
             return  # the user chooses; the view has shown how
-        if self._started:
-            if self._options.yes:
-                self._background.start(self._leave_choice(start_id))
-        elif self._conversation.session_id is not None:
-            how = self._branches.choosing(start_id)
-            self._others.choice(self._conversation.session_id, start_id, how, leave=self._options.yes)
-            self._look()
-
-    def _look(self) -> None:
-        if self._others is not None and not self._others.looking:
-            self._others.looking = True
-            self._background.start(self._others.look())
+        leave = partial(self._leave_choice, start_id) if self._options.yes else None
+        if not self._started:
+            words = t("Choose a branch: {choosing}", choosing=self._branches.choosing(start_id))
+            self._others.wait(start_id, words, leave)
+        elif leave is not None:
+            leave()
 
     # -- helpers -------------------------------------------------------------------------------------------
 
@@ -308,9 +304,12 @@ class Turn:
             except RpcError as error:
                 self._note(t("could not cancel: {error}", error=clean(str(error))))
 
-    async def _leave_choice(self, explore_start_id: str) -> None:
+    def _leave_choice(self, explore_start_id: str) -> None:
         """Leave the choice among branches to the model: with ``--yes`` nobody is there, and the run would wait
         forever."""
+        self._background.start(self._let_model_choose(explore_start_id))
+
+    async def _let_model_choose(self, explore_start_id: str) -> None:
         client = self._conversation.client
         if client is None:
             return

@@ -311,8 +311,7 @@ class ClientServer:
         self._bridge.clients.append(self._client)
         if options.chat and self._activity is None:
             self._activity = Activity(self._core, self._notify)
-        self._client.there.unattended = options.unattended
-        self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
+        self._client.sees_all = not options.chat and _shows_lenses(params.capabilities)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         # SDKs look for these variables only here. Variables set at run time do not show in /proc/…/environ.
         os.environ.update({k: v for k, v in self._client.env.items() if is_cloud_variable(k)})

@@ -35,46 +35,26 @@ ModelChooser = Callable[[dict[str, str], str | None], Awaitable[ModelChoice]]
 
 
 @dataclass(slots=True)
-class ClientPresence:
-    """The sessions whose questions one client can answer."""
-
-    unattended: bool = False
-    """A program without a user, see ``InitializationOptions``."""
-    everywhere: bool = False
-    """It is shown the questions of all sessions, as LSP editors are."""
-    _shown: set[str] = field(default_factory=set[str])
-    _turns: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-
-    def follows(self, session_id: str) -> None:
-        """Record that it receives a session's events. Questions of branches and sub-agents appear in their main
-        session."""
-        self._shown.add(root_of(session_id))
-
-    def begins(self, session_id: str, prompt_id: str) -> None:
-        """Record that it sent the prompt of a turn, or resumed one."""
-        self._turns.add((session_id, prompt_id))
-
-    def ended(self, session_id: str, prompt_id: str) -> None:
-        """That turn is over."""
-        self._turns.discard((session_id, prompt_id))
-
-    def answers(self, session_id: str, turn: str | None) -> bool:
-        """Return whether it can answer the questions of ``turn`` (the id of its prompt) of a session."""
-        if turn is not None and (session_id, turn) in self._turns:
-            return True
-        return not self.unattended and (self.everywhere or session_id in self._shown)
-
-
-@dataclass(slots=True)
 class ClientState:
     """The state of one connection's client since ``initialize``."""
 
     options: InitializationOptions = field(default_factory=InitializationOptions)
     editor: str = ""
     """Its id among the editors with models; empty: it has none."""
-    there: ClientPresence = field(default_factory=ClientPresence)
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     """The provider variables of its environment."""
+    sees_all: bool = False
+    """It is shown the questions of all sessions, as LSP editors are."""
+    followed: set[str] = field(default_factory=set[str])
+    """Main sessions whose events it receives: questions of their branches and sub-agents appear there."""
+    turns: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """The turns that it began or resumed: session, and id of the prompt."""
+
+    def answers(self, session_id: str, turn: str | None) -> bool:
+        """Return whether it can answer the questions of ``turn`` (the id of its prompt) of a session."""
+        if turn is not None and (session_id, turn) in self.turns:
+            return True
+        return not self.options.unattended and (self.sees_all or session_id in self.followed)
 
 
 @dataclass(slots=True)
@@ -137,7 +117,7 @@ class RequestContext:
         main = self.core.live(root)
         turn = None if main is None else main.state.turn
         others = (other for other in self.clients() if other is not self.client)
-        return tuple(dict.fromkeys(one.options.client for one in others if one.there.answers(root, turn)))
+        return tuple(dict.fromkeys(one.options.client for one in others if one.answers(root, turn)))
 
     def check_rules(self) -> None:
         """Raises RequestError when nothing may be done because the configuration cannot be read."""
@@ -177,7 +157,7 @@ class RequestContext:
             config=self.client_config(),
             trust=self.client_trust(),
             env=self.provider_env(),
-            unattended=self.client.there.unattended,
+            unattended=self.client.options.unattended,
             default_model=choice.model,
         )
         self.core.outlets.dump(session)

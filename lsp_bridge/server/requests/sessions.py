@@ -16,6 +16,7 @@ from daemon.demo import prompt_for
 from daemon.explore.branch_choice import pending_choices
 from daemon.loop.attachments import attached
 from daemon.loop.mentions import switch_alone, switch_to
+from daemon.model.branches import root_of
 from daemon.model.events import (
     Delta,
     Event,
@@ -272,7 +273,8 @@ class SessionRequests(RequestArea):
         self._context.adopt(session, choice)
         self._notice_once(session, choice)
         prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
-        self._context.client.there.begins(session.session_id, prompt_id)
+        turn = session.session_id, prompt_id
+        self._context.client.turns.add(turn)
         try:
             if not params.attachments and switch_alone(session, params.text):
                 self._core.used(session.session_id)
@@ -287,7 +289,7 @@ class SessionRequests(RequestArea):
                 planner=params.planner,
             )
         finally:
-            self._context.client.there.ended(session.session_id, prompt_id)
+            self._context.client.turns.discard(turn)
         return p.SessionPromptResult(
             prompt_id=result.prompt_id, stop_reason=result.stop, detail=result.detail, removed=result.removed
         )
@@ -363,11 +365,11 @@ class SessionRequests(RequestArea):
         if session.config.blocking or (model.startswith("demo/") and last is not None and "demo" not in last):
             return  # neither without its rules, nor with the model of a client that has no key for the current one
         if session.resume() and session.state.turn is not None:
-            self._context.client.there.begins(session.session_id, session.state.turn)
+            self._context.client.turns.add((session.session_id, session.state.turn))
 
     def _follow(self, session: Session) -> None:
         self._context.subscribe(session)
-        self._context.client.there.follows(session.session_id)
+        self._context.client.followed.add(root_of(session.session_id))
 
     def _notice_once(self, session: Session, choice: ModelChoice) -> None:
         """Show the user problems of the settings and the like at a session's first prompt, and of telemetry at the next

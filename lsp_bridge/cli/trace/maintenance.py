@@ -68,7 +68,7 @@ def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     from daemon.store.location import open_store
     from daemon.store.provenance import OwnSessions
     from daemon.trace_maintenance import TraceMaintenance, limits_of
-    from lsp_bridge.server.requests.declaration import REQUESTS, handlers_of
+    from lsp_bridge.server.requests.declaration import REQUESTS
     from lsp_bridge.server.requests.trace_maintenance import TraceMaintenanceRequests
     from tools.redaction.redactor import SECRETS
 
@@ -80,10 +80,11 @@ def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     trace_maintenance = TraceMaintenance(
         store, own, lambda: datetime.now(UTC), limits=lambda: limits_of(config)
     )
-    handlers = handlers_of(TraceMaintenanceRequests(lambda: trace_maintenance))
+    requests = TraceMaintenanceRequests(lambda: trace_maintenance)
 
     async def do(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        return (await handlers[method](REQUESTS[method].models[0].model_validate(params))).wire()
+        declared = REQUESTS[method]
+        return (await declared.handler(requests, declared.models[0].model_validate(params))).wire()
 
     return do
 

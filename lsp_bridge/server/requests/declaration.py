@@ -8,7 +8,6 @@ are derived from here.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,12 +28,13 @@ from tools.errors import ToolError
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
     from lsp_bridge.server.requests.request_context import RequestContext
 
 Area = TypeVar("Area")
 Params = TypeVar("Params", bound=Model)
 Result = TypeVar("Result", bound=Model)
-Handler = Callable[[Any], Awaitable[Model]]
 
 CODES: dict[type[Exception], ErrorCode] = {
     BusyError: ErrorCode.BUSY,
@@ -57,6 +57,8 @@ class Request:
     """A request of a client."""
 
     method: str
+    area: str
+    """The class whose method ``handler`` is."""
     handler: Callable[[Any, Any], Awaitable[Model]]
     changes: bool
     """It changes the session that it names."""
@@ -97,16 +99,10 @@ def request(
             with refusals(failed):
                 return await handler(area, params)
 
-        REQUESTS[method] = Request(method, answer, changes)
+        REQUESTS[method] = Request(method, handler.__qualname__.partition(".")[0], answer, changes)
         return answer
 
     return declare
-
-
-def handlers_of(area: object) -> dict[str, Handler]:
-    """Return the handlers that the class of ``area`` declares, by method."""
-    own = {handler: name for name, handler in vars(type(area)).items() if callable(handler)}
-    return {one.method: getattr(area, own[one.handler]) for one in REQUESTS.values() if one.handler in own}
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from daemon.model.branches import branch_of
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.requests.branches import BranchRequests
 from lsp_bridge.server.requests.commands import CommandRequests
-from lsp_bridge.server.requests.declaration import REQUESTS, Handler, handlers_of, refusals
+from lsp_bridge.server.requests.declaration import REQUESTS, refusals
 from lsp_bridge.server.requests.history import HistoryRequests
 from lsp_bridge.server.requests.mcp import McpRequests
 from lsp_bridge.server.requests.models import ModelRequests
@@ -42,9 +42,7 @@ class Requests:
             McpRequests(context),
             TraceMaintenanceRequests(lambda: context.core.trace_maintenance),
         )
-        self._handlers: dict[str, Handler] = {}
-        for area in areas:
-            self._handlers |= handlers_of(area)
+        self._areas: dict[str, object] = {type(area).__name__: area for area in areas}
 
     async def handle(self, method: str, params: object) -> dict[str, Any]:
         """Answer a request with its result as JSON. Raises RequestError, and ValidationError for bad params."""
@@ -57,4 +55,4 @@ class Requests:
                 session = await self.context.core.session(session_id)
             if session.sealed:
                 raise RequestError(session.sealed, ErrorCode.SEALED)
-        return (await self._handlers[method](parsed)).wire()
+        return (await declared.handler(self._areas[declared.area], parsed)).wire()

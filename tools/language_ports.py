@@ -205,7 +205,7 @@ class Navigation(Protocol):
         """Return the definitions of a file, in order."""
         ...
 
-    async def find(self, query: str, near: Path | None = None) -> Symbols:
+    async def find(self, query: str, near: Path) -> Symbols:
         """Return symbols of the workspace whose name matches ``query``; ``near`` names a file of the intended
         language."""
         ...
@@ -231,8 +231,8 @@ class NoNavigation:
     async def outline(self, path: Path) -> Symbols:
         raise _none(path)
 
-    async def find(self, query: str, near: Path | None = None) -> Symbols:
-        raise ToolError(NO_SERVER.format(name="this workspace" if near is None else near.name))
+    async def find(self, query: str, near: Path) -> Symbols:
+        raise _none(near)
 
     async def hover(self, at: Position) -> str:
         raise _none(at.path)

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.connection import ServerError
 from lsp_bridge.language_client.navigation import locations, wire_locations
-from lsp_bridge.language_client.navigation.server_requests import (
-    Asking,
-    AskingTiming,
-    FirstAnswer,
-    ServerQuestion,
-)
+from lsp_bridge.language_client.navigation.server_requests import Asking, AskingTiming, short_error
 from lsp_bridge.language_client.navigation.workspace_edit import (
     BadEditError,
     FileEdits,
@@ -37,7 +32,6 @@ from tools.language_ports import (
     Symbols,
     ToolError,
 )
-from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -46,8 +40,6 @@ if TYPE_CHECKING:
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from lsp_bridge.language_client.server.language_server import LanguageServer
     from lsp_bridge.language_client.text.positions import PositionEncoding
-
-T = TypeVar("T")
 
 _RENAMES = 3
 """How often a rename is asked for when the answers are about texts that have changed."""
@@ -97,33 +89,22 @@ class ServerNavigation:
             raw = await server.request("textDocument/documentSymbol", params, timeout_s)
             return await self._symbols(server, raw, path)
 
-        answer = await self._asking.first(
-            path, ServerQuestion("documentSymbolProvider", "listing the symbols of a file", ask)
-        )
+        what = "listing the symbols of a file"
+        answer = await self._asking.first(path, "documentSymbolProvider", what, ask)
         return Symbols(tuple(answer.value), (answer.server,), answer.silent)
 
-    async def find(self, query: str, near: Path | None = None) -> Symbols:
-        """Find symbols. Without ``near``, only running servers are asked."""
-        text = None if near is None else await self._text(near)
+    async def find(self, query: str, near: Path) -> Symbols:
+        text = await self._text(near)
 
         async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
-            if near is not None and text is not None:
-                # Some servers have no project until one of its files is open.
-                server.sync(near, text)
+            # Some servers have no project until one of its files is open.
+            server.sync(near, text)
             self._tell_unsaved(server)
             raw = await server.request("workspace/symbol", {"query": query}, timeout_s)
             return await self._symbols(server, raw, None)
 
-        question = ServerQuestion("workspaceSymbolProvider", "finding symbols by name", ask)
-        answers: list[FirstAnswer[list[CodeSymbol]]]
-        if near is not None:
-            answers = [await self._asking.first(near, question)]
-        else:
-            answers = await self._asking.every(question)
-            if not answers:
-                raise ToolError("No language server is running yet: give a file of that language as path.")
-        items = dict.fromkeys(symbol for answer in answers for symbol in answer.value)
-        return Symbols(tuple(items), tuple(answer.server for answer in answers), answers[0].silent)
+        answer = await self._asking.first(near, "workspaceSymbolProvider", "finding symbols by name", ask)
+        return Symbols(tuple(answer.value), (answer.server,), answer.silent)
 
     async def hover(self, at: Position) -> str:
         async def ask(server: LanguageServer, timeout_s: float) -> str:
@@ -132,8 +113,8 @@ class ServerNavigation:
             return wire_locations.hover_text(raw)
 
         text = await self._text(at.path)
-        question = ServerQuestion("hoverProvider", "telling types and documentation", ask)
-        return (await self._asking.first(at.path, question)).value
+        what = "telling types and documentation"
+        return (await self._asking.first(at.path, "hoverProvider", what, ask)).value
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
         text = await self._text(at.path)
@@ -142,8 +123,7 @@ class ServerNavigation:
             params = self._at(server, at, text)
             return await self._rename(server, params, new_name, timeout_s)
 
-        question = ServerQuestion("renameProvider", "renaming", ask)
-        return (await self._asking.first(at.path, question)).value
+        return (await self._asking.first(at.path, "renameProvider", "renaming", ask)).value
 
     # ---- internals
 
@@ -209,13 +189,15 @@ class ServerNavigation:
                 if await server.request("textDocument/prepareRename", at, timeout_s) is None:
                     return ()
             except ServerError as error:
-                raise ToolError(f"{server.name}: this cannot be renamed: {_short(error)}") from error
+                raise ToolError(f"{server.name}: this cannot be renamed: {short_error(error)}") from error
         for _ in range(_RENAMES):
             params = {**at, "newName": new_name}
             try:
                 raw = await server.request("textDocument/rename", params, max(0.0, until - loop.time()))
             except ServerError as error:
-                raise ToolError(f"{server.name} rejected the new name {new_name}: {_short(error)}") from error
+                raise ToolError(
+                    f"{server.name} rejected the new name {new_name}: {short_error(error)}"
+                ) from error
             try:
                 files, real = await asyncio.to_thread(_read_renamed, raw)
                 paths = set(real.values())
@@ -249,7 +231,7 @@ class ServerNavigation:
             texts = locations.Texts(self._known(server, set(real.values())), server.position_encoding)
             return await asyncio.to_thread(locations.code_places, items, real, texts)
 
-        answer = await self._asking.first(at.path, ServerQuestion(f"{feature}Provider", what, ask))
+        answer = await self._asking.first(at.path, f"{feature}Provider", what, ask)
         return Places(tuple(answer.value), (answer.server,), answer.silent)
 
     async def _symbols(self, server: LanguageServer, raw: object, asked: Path | None) -> list[CodeSymbol]:
@@ -271,10 +253,6 @@ def _read_places(raw: object) -> tuple[list[WirePlace], dict[str, Path]]:
 def _read_symbols(raw: object) -> tuple[list[WireSymbol], dict[str, Path]]:
     items = wire_locations.symbols(raw)
     return items, locations.real_paths(item.file for item in items if item.file)
-
-
-def _short(error: Exception) -> str:
-    return head(" ".join(str(error).split()), 500)
 
 
 def _read_renamed(raw: object) -> tuple[dict[str, FileEdits], dict[str, Path]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -12,7 +13,7 @@ from tools.language_ports import NO_SERVER, ToolError
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
@@ -37,18 +38,8 @@ class AskingTiming:
     finds nothing to rename in the first 100 ms or so, when it has not looked for the imported file yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerQuestion(Generic[T]):
-    """One question. ``ask`` sends it to one server, with a timeout in seconds.
-
-    When its answer is empty, the one of the next server counts.
-    """
-
-    provider: str
-    """Name of the server capability, e.g. ``definitionProvider``."""
-    what: str
-    """Name of the feature, for messages: "does not support {what}"."""
-    ask: Callable[[LanguageServer, float], Awaitable[T]]
+Ask = Callable[["LanguageServer", float], Awaitable[T]]
+"""Sends a question to one server, with a timeout in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +70,11 @@ class Asking:
         self._timing = timing or AskingTiming()
         self._answered: weakref.WeakSet[LanguageServer] = weakref.WeakSet()
 
-    async def first(self, path: Path, question: ServerQuestion[T]) -> FirstAnswer[T]:
+    async def first(self, path: Path, provider: str, what: str, ask: Ask[T]) -> FirstAnswer[T]:
         """Ask the servers of ``path``; the first in their order that knows something counts.
 
-        Raises ToolError when none answers.
+        ``provider`` is the name of the server capability, e.g. ``definitionProvider``, and ``what`` the feature's in
+        "does not support {what}". Raises ToolError when none answers.
         """
         lookup = self._servers.for_path(path)
         if not lookup.servers:
@@ -95,7 +87,7 @@ class Asking:
         replies = [_ServerReply[T](silent=name) for name in lookup.resting]
         nothing: list[FirstAnswer[T]] = []
         # In parallel, so that a silent server does not use up the time of another one.
-        asked = [asyncio.create_task(self._one(server, question, begun)) for server in lookup.servers]
+        asked = [asyncio.create_task(self._one(server, provider, ask, begun)) for server in lookup.servers]
         try:
             for server, task in zip(lookup.servers, asked, strict=True):
                 said = await task
@@ -112,47 +104,31 @@ class Asking:
             await asyncio.gather(*asked, return_exceptions=True)
         if nothing:
             return FirstAnswer(nothing[0].value, nothing[0].server, _silent(replies))
-        raise ToolError(_explain(question.what, replies))
+        raise ToolError(_explain(what, replies))
 
-    async def every(self, question: ServerQuestion[T]) -> list[FirstAnswer[T]]:
-        """Ask all servers that run and can; empty when none does. Raises ToolError when those that can fail."""
-        begun = asyncio.get_running_loop().time()
-        running = list(self._servers.alive())
-        said = await asyncio.gather(*(self._one(server, question, begun) for server in running))
-        found = [
-            FirstAnswer(one.value[0], server.name, _silent(said))
-            for server, one in zip(running, said, strict=True)
-            if one.value is not None
-        ]
-        if not found and running:
-            raise ToolError(_explain(question.what, said))
-        return found
-
-    async def _one(
-        self, server: LanguageServer, question: ServerQuestion[T], begun: float
-    ) -> _ServerReply[T]:
+    async def _one(self, server: LanguageServer, provider: str, ask: Ask[T], begun: float) -> _ServerReply[T]:
         now = asyncio.get_running_loop().time
         cold = server not in self._answered
         until = begun + (self._timing.cold_s if cold else self._timing.warm_s)
         if not await server.ready(until):
             return _ServerReply(silent=_named(server))
-        if server.capabilities.get(question.provider) in (None, False):  # an empty object is support
+        if server.capabilities.get(provider) in (None, False):  # an empty object is support
             return _ServerReply(unable=server.name)
         try:
-            value = await question.ask(server, max(0.0, until - now()))
+            value = await ask(server, max(0.0, until - now()))
             young = now() + self._timing.begun_s if cold else 0.0
             while not value and now() + self._timing.again_s < until:
                 if not server.busy and now() >= young:
                     break
                 # "Nothing" from a server that is still reading the project is no answer.
                 await asyncio.sleep(self._timing.again_s)
-                value = await question.ask(server, max(0.0, until - now()))
+                value = await ask(server, max(0.0, until - now()))
         except (TimeoutError, ServerGoneError):
             return _ServerReply(silent=_named(server))
         except ServerError as error:
             if error.code == _NOT_FOUND:
                 return _ServerReply(unable=server.name)
-            return _ServerReply(refused=f"{server.name}: {head(' '.join(str(error).split()), 500)}")
+            return _ServerReply(refused=f"{server.name}: {short_error(error)}")
         self._answered.add(server)
         return _ServerReply((value,), silent=_named(server) if server.busy else "")
 
@@ -171,6 +147,11 @@ def _explain(what: str, replies: Sequence[_ServerReply[Any]]) -> str:
         )
     unable = ", ".join(one.unable for one in replies if one.unable)
     return f"{unable} does not support {what}. Use grep and read instead."
+
+
+def short_error(error: Exception) -> str:
+    """Return what a server said, on one line."""
+    return head(" ".join(str(error).split()), 500)
 
 
 def _named(server: LanguageServer) -> str:

@@ -57,8 +57,8 @@ class FakeNavigation:
             raise ToolError("fake does not support listing the symbols of a file.")
         return Symbols(tuple(self.outlined), ("fake",), self.silent)
 
-    async def find(self, query: str, near: Path | None = None) -> Symbols:
-        self.queries.append((query, "" if near is None else near.name))
+    async def find(self, query: str, near: Path) -> Symbols:
+        self.queries.append((query, near.name))
         if self.fail is not None:
             raise self.fail
         return Symbols(tuple(self.symbols), ("fake",), self.silent)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.connection import ServerError
-from lsp_bridge.language_client.navigation import locations, wire_locations
+from lsp_bridge.language_client.navigation import locations
 from lsp_bridge.language_client.navigation.server_requests import Asking, AskingTiming, short_error
 from lsp_bridge.language_client.navigation.workspace_edit import (
     BadEditError,
@@ -20,7 +20,14 @@ from lsp_bridge.language_client.navigation.workspace_edit import (
     check_moves,
     read_edit,
 )
-from lsp_bridge.language_client.text.positions import TextIndex, TextOf, load, no_buffers, read_source
+from lsp_bridge.language_client.text.positions import (
+    TextIndex,
+    TextOf,
+    load,
+    no_buffers,
+    read_source,
+    real_path,
+)
 from tools.json_access import mapping
 from tools.language_ports import (
     CodePlace,
@@ -36,7 +43,7 @@ from tools.language_ports import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from lsp_bridge.language_client.navigation.wire_locations import WirePlace, WireSymbol
+    from lsp_bridge.language_client.navigation.locations import WirePlace
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from lsp_bridge.language_client.server.language_server import LanguageServer
     from lsp_bridge.language_client.text.positions import PositionEncoding
@@ -110,7 +117,7 @@ class ServerNavigation:
         async def ask(server: LanguageServer, timeout_s: float) -> str:
             params = self._at(server, at, text)
             raw = await server.request("textDocument/hover", params, timeout_s)
-            return wire_locations.hover_text(raw)
+            return locations.hover_text(raw)
 
         text = await self._text(at.path)
         what = "telling types and documentation"
@@ -199,12 +206,11 @@ class ServerNavigation:
                     f"{server.name} rejected the new name {new_name}: {short_error(error)}"
                 ) from error
             try:
-                files, real = await asyncio.to_thread(_read_renamed, raw)
-                paths = set(real.values())
-                if await self._refresh(server, paths) or _outdated(server, files, real):
+                files = await asyncio.to_thread(_read_renamed, raw)
+                if await self._refresh(server, files) or _outdated(server, files):
                     continue
-                known, encoding = self._known(server, paths), server.position_encoding
-                return await asyncio.to_thread(_carry_out, files, real, known, encoding)
+                known, encoding = self._known(server, files), server.position_encoding
+                return await asyncio.to_thread(_carry_out, files, known, encoding)
             except BadEditError as error:
                 raise ToolError(
                     f"The edits that {server.name} proposes for this rename are rejected: {error}. Nothing "
@@ -219,77 +225,61 @@ class ServerNavigation:
 
         async def ask(server: LanguageServer, timeout_s: float) -> list[CodePlace]:
             until = asyncio.get_running_loop().time() + timeout_s
-            real: dict[str, Path] = {}
             items: Sequence[WirePlace] = ()
             for _ in range(2):
                 left = until - asyncio.get_running_loop().time()
                 params = self._at(server, at, text) | more
                 raw = await server.request(f"textDocument/{feature}", params, left)
-                items, real = await asyncio.to_thread(_read_places, raw)
-                if not await self._refresh(server, set(real.values())):
+                items = await asyncio.to_thread(locations.places, raw)
+                if not await self._refresh(server, {item.path for item in items}):
                     break
-            texts = locations.Texts(self._known(server, set(real.values())), server.position_encoding)
-            return await asyncio.to_thread(locations.code_places, items, real, texts)
+            return await asyncio.to_thread(self._texts(server, items).code_places, items)
 
         answer = await self._asking.first(at.path, f"{feature}Provider", what, ask)
         return Places(tuple(answer.value), (answer.server,), answer.silent)
 
     async def _symbols(self, server: LanguageServer, raw: object, asked: Path | None) -> list[CodeSymbol]:
-        items, real = await asyncio.to_thread(_read_symbols, raw)
-        files = set(real.values()) if asked is None else {asked, *real.values()}
-        texts = locations.Texts(self._known(server, files), server.position_encoding)
-        return await asyncio.to_thread(locations.code_symbols, items, real, texts, asked)
+        items = await asyncio.to_thread(locations.symbols, raw, asked)
+        return await asyncio.to_thread(self._texts(server, items).code_symbols, items)
+
+    def _texts(self, server: LanguageServer, items: Sequence[WirePlace]) -> locations.Texts:
+        known = self._known(server, {item.path for item in items})
+        return locations.Texts(known, server.position_encoding)
 
 
 def _looks_after(server: LanguageServer, path: Path) -> bool:
     return server.spec.language_of(path) is not None and server.root in path.parents
 
 
-def _read_places(raw: object) -> tuple[list[WirePlace], dict[str, Path]]:
-    items = wire_locations.places(raw)
-    return items, locations.real_paths(item.file for item in items)
-
-
-def _read_symbols(raw: object) -> tuple[list[WireSymbol], dict[str, Path]]:
-    items = wire_locations.symbols(raw)
-    return items, locations.real_paths(item.file for item in items if item.file)
-
-
-def _read_renamed(raw: object) -> tuple[dict[str, FileEdits], dict[str, Path]]:
-    files = read_edit(raw)
-    check_moves(files, lambda file: Path(file).exists())
-    real = locations.real_paths(files)
-    if len(real) != len(files):
-        raise BadEditError("it names a file that cannot be")
-    by_path: dict[Path, FileEdits] = {}
-    for file, made in list(files.items()):
-        same = by_path.setdefault(real[file], made)
-        if same is made:
-            continue
+def _read_renamed(raw: object) -> dict[Path, FileEdits]:
+    """Return the edits by the real path of the file."""
+    made = read_edit(raw)
+    check_moves(made, lambda file: Path(file).exists())
+    files: dict[Path, FileEdits] = {}
+    for file, edits in made.items():
+        path = real_path(file)
+        if path is None:
+            raise BadEditError("it names a file that cannot be")
+        same = files.setdefault(path, edits)
         # Two names may be one file (a link): the same edits twice count once.
-        if set(same.edits) != set(made.edits) or same.moved_to or made.moved_to:
-            raise BadEditError(f"it changes {real[file]} by two names, differently")
-        del files[file]
-    return files, real
+        if same is not edits and (set(same.edits) != set(edits.edits) or same.moved_to or edits.moved_to):
+            raise BadEditError(f"it changes {path} by two names, differently")
+    return files
 
 
-def _outdated(server: LanguageServer, files: Mapping[str, FileEdits], real: Mapping[str, Path]) -> bool:
-    for file, made in files.items():
-        document = server.answers.documents.get(real[file])
+def _outdated(server: LanguageServer, files: Mapping[Path, FileEdits]) -> bool:
+    for path, made in files.items():
+        document = server.answers.documents.get(path)
         if made.version is not None and document is not None and made.version != document.version:
             return True
     return False
 
 
 def _carry_out(
-    files: Mapping[str, FileEdits],
-    real: Mapping[str, Path],
-    known: Mapping[Path, str],
-    encoding: PositionEncoding,
+    files: Mapping[Path, FileEdits], known: Mapping[Path, str], encoding: PositionEncoding
 ) -> tuple[RenamedText, ...]:
     renamed: list[RenamedText] = []
-    for file, made in files.items():
-        path = real[file]
+    for path, made in files.items():
         before = known.get(path)
         if before is None:
             before = load(path)
@@ -297,7 +287,7 @@ def _carry_out(
             raise BadEditError(f"it changes {path}, which is no file that can be read")
         after = apply_edits(before, made.edits, encoding)
         if made.moved_to:
-            target = locations.real_paths([made.moved_to]).get(made.moved_to)
+            target = real_path(made.moved_to)
             if target is None or target.suffix != path.suffix:
                 raise BadEditError(f"it moves {path} to {made.moved_to}")
             renamed.append(RenamedText(target, before, after, path))

@@ -8,13 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex, file_of, wire_range
+from lsp_bridge.language_client.text.positions import (
+    PositionEncoding,
+    TextIndex,
+    WireRange,
+    file_of,
+    wire_range,
+)
 from tools.json_access import array, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from lsp_bridge.language_client.navigation.wire_locations import WireRange
 
 MAX_FILES = 500
 MAX_EDITS = 20_000

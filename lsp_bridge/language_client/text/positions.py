@@ -23,6 +23,8 @@ _DRIVE = re.compile(r"/([A-Za-z])(?::|\|)(?=/|$)")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 MAX_LINE = 2**31 - 1
 """LSP's uinteger."""
+WireRange = tuple[tuple[int, int], tuple[int, int]]
+"""Start and end, each as line and units."""
 
 
 def file_of(uri: object) -> str | None:
@@ -52,15 +54,16 @@ def path_of(uri: object, known: Mapping[str, Path]) -> Path | None:
     ``known``: the names of the open documents by their real paths. Other files get their real path, so that a link in
     the workspace to a target outside does not count as inside.
     """
-    file = file_of(uri)
-    if file is None:
-        return None
+    real = real_path(file_of(uri))
+    return None if real is None else known.get(os.path.normcase(real), real)
+
+
+def real_path(file: str | None) -> Path | None:
+    """Return where a file really is, which is what rules judge; None when it cannot be looked up."""
     try:
-        real = os.path.realpath(file)
-        found = known.get(os.path.normcase(real))
+        return None if file is None else Path(os.path.realpath(file))
     except (OSError, ValueError):
         return None
-    return found or Path(real)
 
 
 def wire_position(value: object) -> tuple[int, int] | None:
@@ -72,7 +75,7 @@ def wire_position(value: object) -> tuple[int, int] | None:
     return line, min(column, MAX_LINE)
 
 
-def wire_range(value: object) -> tuple[tuple[int, int], tuple[int, int]] | None:
+def wire_range(value: object) -> WireRange | None:
     """Start and end of an LSP ``Range``; None when it is none or ends before it begins."""
     fields = mapping(value)
     start, end = wire_position(fields.get("start")), wire_position(fields.get("end"))

@@ -49,7 +49,6 @@ def parse_envelope(lines: list[str]) -> list[FilePatch]:
 class _Section:
     kind: str
     path: str
-    line: int
     move: str | None = None
     hunks: list[HunkDraft] = field(default_factory=list[HunkDraft])
     added: list[HunkLine] = field(default_factory=list[HunkLine])
@@ -98,7 +97,7 @@ class _Reader:
     def _begin(self, kind: str, path: str, at: int) -> None:
         if not path:
             raise at_line(at + 1, f"{shown(self.plain[at])} names no file.")
-        self.open = _Section(kind, path, at + 1)
+        self.open = _Section(kind, path)
 
     def _between(self, line: str, at: int) -> None:
         if line.strip() and not _WRAPPER.match(line) and not _COMMAND.match(line):

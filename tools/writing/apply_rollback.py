@@ -32,7 +32,6 @@ class ChangedOnDiskError(Exception):
 class RollbackResult:
     """The result of restoring a batch."""
 
-    restored: list[Path] = field(default_factory=list[Path])
     kept: list[Path] = field(default_factory=list[Path])
     """Left unchanged, because they have been changed since."""
     stuck: list[Path] = field(default_factory=list[Path])
@@ -185,7 +184,6 @@ def _remove_created(item: Item, undone: RollbackResult) -> None:
         undone.kept.append(item.path)
     elif item.after or disk.same_file(item.temp, item.path):
         disk.remove(item.path)
-        undone.restored.append(item.path)
 
 
 def _put_back_updated(item: Item, undone: RollbackResult) -> None:
@@ -198,7 +196,6 @@ def _put_back_updated(item: Item, undone: RollbackResult) -> None:
     now = disk.digest(item.path)
     if now == item.after and backup and not disk.same_file(item.path, item.backup):
         disk.replace(item.backup, item.path)
-        undone.restored.append(item.path)
     elif now == item.after and now != item.before and not backup:
         undone.stuck.append(item.path)
     else:
@@ -213,7 +210,6 @@ def _put_back_deleted(item: Item, undone: RollbackResult) -> None:
         undone.saved.append(item.backup)  # its folder has been replaced by something else
     elif now is None:
         disk.move_new(item.backup, item.path)
-        undone.restored.append(item.path)
     elif disk.same_file(item.path, item.backup):
         disk.remove(item.backup)
     else:

@@ -75,7 +75,6 @@ class ServerNavigation:
         timing: AskingTiming | None = None,
     ) -> None:
         """``unsaved_text``: of a file that has unsaved changes in an editor; ``unsaved_paths``: those files."""
-        self._servers = servers
         self._unsaved_text = unsaved_text
         self._unsaved_paths = unsaved_paths
         self._asking = Asking(servers, timing)

@@ -46,6 +46,8 @@ _OTHERS_S = 15.0
 """How long other files are watched for what a change has broken there."""
 _KEPT_S = 600.0
 """Seconds that findings are kept for a session that works on something else, until the next change."""
+_LEAST: Severity = "warning"
+"""The mildest problems that are reported about a change."""
 _MAX_SEEN = 200
 _MAX_SENT = 500
 _MAX_OTHER_FILES = 5
@@ -103,18 +105,10 @@ class _CheckedChange:
 class DiagnosticsService:
     """The Diagnostics port on some sources, those first whose word counts more."""
 
-    def __init__(
-        self,
-        workspace: Path,
-        sources: Sequence[Source],
-        *,
-        least: Severity = "warning",
-    ) -> None:
-        """``least``: the mildest problems that are reported."""
+    def __init__(self, workspace: Path, sources: Sequence[Source]) -> None:
         self.sources = sources
         self.read = sources[-1].read
         self._workspace = workspace
-        self._least: Severity = least
         self._background = Background("finding out about problems", level=logging.ERROR, logger=log)
         self._warming: set[Path] = set()
         self._runs: weakref.WeakSet[ServiceRun] = weakref.WeakSet()
@@ -283,7 +277,7 @@ class DiagnosticsService:
         seen = _CheckedChange(run, observer, frozenset(run.before), files, until, [])
         self._seen = [*self._seen[-_MAX_SEEN + 1 :], seen]
         owed = {} if observer.since else dict(files)
-        verdict = _ObserverFindings(await self._others(seen, self._least), heard.asked, heard.complete)
+        verdict = _ObserverFindings(await self._others(seen, _LEAST), heard.asked, heard.complete)
         for path, (text, raw) in heard.fresh.items():
             found, sure = await self._judge(observer, path, files[path], text, raw)
             verdict.problems += found
@@ -311,17 +305,17 @@ class DiagnosticsService:
         self, observer: Observer, path: Path, file: _CheckedFile, text: str, raw: Raw, *, late: bool = False
     ) -> tuple[list[Problem], bool]:
         """Return unreported new problems of one file, and whether these are all of them."""
-        least, sure = self._least, True
+        sure = True
         if late and text == file.before:  # e.g. undone: then nothing in it is new
             found: list[Problem] = []
-        elif file.known is None and file.before is not None and (everything := severe(raw, least)):
+        elif file.known is None and file.before is not None and (everything := severe(raw, _LEAST)):
             if late and observer.follows:
                 return [], False  # the server is being asked about the text before
             # Without a baseline, only problems on changed lines are certainly new.
-            found = await on_new_lines(path, file.before, text, raw, least)
+            found = await on_new_lines(path, file.before, text, raw, _LEAST)
             sure = late or len(found) == len(everything)
         else:
-            found = await news(path, file.before, text, file.known, raw, least)
+            found = await news(path, file.before, text, file.known, raw, _LEAST)
         if sure or not observer.follows:
             file.open, file.after, file.raw = False, text, raw
         return _untold(found, file.told), sure
@@ -358,7 +352,7 @@ class DiagnosticsService:
         there: dict[Path, set[tuple[Path, str, str, str]]] = {}
         for path in {problem.path for problem in problems}:
             text, raw = seen.observer.said(path)
-            there[path] = set(map(_words, to_problems(path, severe(raw, self._least), lines_of(text or ""))))
+            there[path] = set(map(_words, to_problems(path, severe(raw, _LEAST), lines_of(text or ""))))
         return [problem for problem in problems if _words(problem) in there[problem.path]]
 
     async def _overdue(self, wanted: set[Path]) -> DiagnosticsReport | None:
@@ -427,7 +421,7 @@ class DiagnosticsService:
                     new = await news(path, file.before, file.after, file.known, raw, "error")
                     found += _untold(self._still(seen, new), file.told)
         if seen.watched and (spoke or seen.said is not None or now <= seen.until):
-            found += await self._others(seen, self._least if spoke else "error")
+            found += await self._others(seen, _LEAST if spoke else "error")
         return found, spoke
 
 

@@ -117,18 +117,18 @@ class Texts:
         self._encoding: PositionEncoding = encoding
         self._indexes: dict[Path, TextIndex | None] = {}
 
-    def code_places(self, items: Sequence[WirePlace]) -> list[CodePlace]:
+    def code_places(self, items: Sequence[WirePlace]) -> tuple[CodePlace, ...]:
         """Return the places, each once, in the server's order."""
         found = (self._place(item.path, item.range) for item in items)
-        return list(dict.fromkeys(place for place in found if place is not None))
+        return tuple(dict.fromkeys(place for place in found if place is not None))
 
-    def code_symbols(self, items: Sequence[WirePlace]) -> list[CodeSymbol]:
+    def code_symbols(self, items: Sequence[WirePlace]) -> tuple[CodeSymbol, ...]:
         """Return the symbols, each once, in the server's order."""
         found = ((item, self._place(item.path, item.range)) for item in items)
         symbols = (
             CodeSymbol(item.name, item.kind, at, item.container) for item, at in found if at is not None
         )
-        return list(dict.fromkeys(symbols))
+        return tuple(dict.fromkeys(symbols))
 
     def _place(self, path: Path, span: WireRange) -> CodePlace | None:
         """Return a range as a place; None when the file is known and has no such line."""

@@ -89,28 +89,27 @@ class ServerNavigation:
     async def outline(self, path: Path) -> Symbols:
         text = await self._text(path)
 
-        async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
+        async def ask(server: LanguageServer, timeout_s: float) -> tuple[CodeSymbol, ...]:
             server.sync(path, text)
             params = {"textDocument": {"uri": path.as_uri()}}
             raw = await server.request("textDocument/documentSymbol", params, timeout_s)
             return await self._symbols(server, raw, path)
 
         what = "listing the symbols of a file"
-        answer = await self._asking.first(path, "documentSymbolProvider", what, ask)
-        return Symbols(tuple(answer.value), (answer.server,), answer.silent)
+        return Symbols(*await self._asking.first(path, "documentSymbolProvider", what, ask))
 
     async def find(self, query: str, near: Path) -> Symbols:
         text = await self._text(near)
 
-        async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
+        async def ask(server: LanguageServer, timeout_s: float) -> tuple[CodeSymbol, ...]:
             # Some servers have no project until one of its files is open.
             server.sync(near, text)
             self._tell_unsaved(server)
             raw = await server.request("workspace/symbol", {"query": query}, timeout_s)
             return await self._symbols(server, raw, None)
 
-        answer = await self._asking.first(near, "workspaceSymbolProvider", "finding symbols by name", ask)
-        return Symbols(tuple(answer.value), (answer.server,), answer.silent)
+        what = "finding symbols by name"
+        return Symbols(*await self._asking.first(near, "workspaceSymbolProvider", what, ask))
 
     async def hover(self, at: Position) -> str:
         async def ask(server: LanguageServer, timeout_s: float) -> str:
@@ -120,7 +119,7 @@ class ServerNavigation:
 
         text = await self._text(at.path)
         what = "telling types and documentation"
-        return (await self._asking.first(at.path, "hoverProvider", what, ask)).value
+        return (await self._asking.first(at.path, "hoverProvider", what, ask))[0]
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
         text = await self._text(at.path)
@@ -129,7 +128,7 @@ class ServerNavigation:
             params = self._at(server, at, text)
             return await self._rename(server, params, new_name, timeout_s)
 
-        return (await self._asking.first(at.path, "renameProvider", "renaming", ask)).value
+        return (await self._asking.first(at.path, "renameProvider", "renaming", ask))[0]
 
     # ---- internals
 
@@ -222,7 +221,7 @@ class ServerNavigation:
     async def _places(self, at: Position, feature: str, what: str, **more: object) -> Places:
         text = await self._text(at.path)
 
-        async def ask(server: LanguageServer, timeout_s: float) -> list[CodePlace]:
+        async def ask(server: LanguageServer, timeout_s: float) -> tuple[CodePlace, ...]:
             until = asyncio.get_running_loop().time() + timeout_s
             items: Sequence[WirePlace] = ()
             for _ in range(2):
@@ -234,10 +233,11 @@ class ServerNavigation:
                     break
             return await asyncio.to_thread(self._texts(server, items).code_places, items)
 
-        answer = await self._asking.first(at.path, f"{feature}Provider", what, ask)
-        return Places(tuple(answer.value), (answer.server,), answer.silent)
+        return Places(*await self._asking.first(at.path, f"{feature}Provider", what, ask))
 
-    async def _symbols(self, server: LanguageServer, raw: object, asked: Path | None) -> list[CodeSymbol]:
+    async def _symbols(
+        self, server: LanguageServer, raw: object, asked: Path | None
+    ) -> tuple[CodeSymbol, ...]:
         items = await asyncio.to_thread(locations.symbols, raw, asked)
         return await asyncio.to_thread(self._texts(server, items).code_symbols, items)
 

@@ -43,15 +43,6 @@ Ask = Callable[["LanguageServer", float], Awaitable[T]]
 
 
 @dataclass(frozen=True, slots=True)
-class FirstAnswer(Generic[T]):
-    """The first answer that is not empty, or an empty one when there is no other."""
-
-    value: T
-    server: str
-    silent: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _ServerReply(Generic[T]):
     """The result of asking one server."""
 
@@ -70,8 +61,11 @@ class Asking:
         self._timing = timing or AskingTiming()
         self._answered: weakref.WeakSet[LanguageServer] = weakref.WeakSet()
 
-    async def first(self, path: Path, provider: str, what: str, ask: Ask[T]) -> FirstAnswer[T]:
-        """Ask the servers of ``path``; the first in their order that knows something counts.
+    async def first(
+        self, path: Path, provider: str, what: str, ask: Ask[T]
+    ) -> tuple[T, tuple[str], tuple[str, ...]]:
+        """Ask the servers of ``path``; the first in their order that knows something counts. Returns what it knows
+        (empty when none knows anything), its name, and the names of those that were silent.
 
         ``provider`` is the name of the server capability, e.g. ``definitionProvider``, and ``what`` the feature's in
         "does not support {what}". Raises ToolError when none answers.
@@ -85,7 +79,7 @@ class Asking:
             raise ToolError(NO_SERVER.format(name=path.name))
         begun = asyncio.get_running_loop().time()
         replies = [_ServerReply[T](silent=name) for name in lookup.resting]
-        nothing: list[FirstAnswer[T]] = []
+        nothing: list[tuple[T, tuple[str]]] = []
         # In parallel, so that a silent server does not use up the time of another one.
         asked = [asyncio.create_task(self._one(server, provider, ask, begun)) for server in lookup.servers]
         try:
@@ -94,16 +88,15 @@ class Asking:
                 replies.append(said)
                 if said.value is None:
                     continue
-                answer = FirstAnswer(said.value[0], server.name, _silent(replies))
-                if answer.value:
-                    return answer
-                nothing.append(answer)
+                if said.value[0]:
+                    return said.value[0], (server.name,), _silent(replies)
+                nothing.append((said.value[0], (server.name,)))
         finally:
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
         if nothing:
-            return FirstAnswer(nothing[0].value, nothing[0].server, _silent(replies))
+            return *nothing[0], _silent(replies)
         raise ToolError(_explain(what, replies))
 
     async def _one(self, server: LanguageServer, provider: str, ask: Ask[T], begun: float) -> _ServerReply[T]:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.undo import Restorer
-from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
-from lsp_bridge.language_client.navigation.server_requests import AskingTiming
+from lsp_bridge.language_client.navigation.server_navigation import AskingTiming, ServerNavigation
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from tests.evals.language_servers import install

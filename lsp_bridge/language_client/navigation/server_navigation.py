@@ -7,12 +7,14 @@ leads to other files that it knows in an older state, it receives those and is a
 from __future__ import annotations
 
 import asyncio
+import weakref
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lsp_bridge.language_client.connection import ServerError
+from lsp_bridge.language_client.connection import ServerError, ServerGoneError
 from lsp_bridge.language_client.navigation import locations
-from lsp_bridge.language_client.navigation.server_requests import Asking, AskingTiming, short_error
 from lsp_bridge.language_client.navigation.workspace_edit import (
     BadEditError,
     FileEdits,
@@ -30,6 +32,7 @@ from lsp_bridge.language_client.text.positions import (
 )
 from tools.json_access import mapping
 from tools.language_ports import (
+    NO_SERVER,
     CodePlace,
     CodeSymbol,
     DefinitionKind,
@@ -39,15 +42,20 @@ from tools.language_ports import (
     Symbols,
     ToolError,
 )
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lsp_bridge.language_client.navigation.locations import WirePlace
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from lsp_bridge.language_client.server.language_server import LanguageServer
     from lsp_bridge.language_client.text.positions import PositionEncoding
 
+T = TypeVar("T")
+
+_NOT_FOUND = -32601
+"""JSON-RPC's MethodNotFoundError."""
 _RENAMES = 3
 """How often a rename is asked for when the answers are about texts that have changed."""
 _MAX_UNSAVED = 20
@@ -63,8 +71,39 @@ _DEFINITIONS: Mapping[DefinitionKind, tuple[str, str]] = {
 """The feature as LSP calls it, and as messages do."""
 
 
+@dataclass(frozen=True, slots=True)
+class AskingTiming:
+    """Waits in seconds: for a server that has never answered a query (including its start), and for the others."""
+
+    cold_s: float = 10.0
+    warm_s: float = 5.0
+    again_s: float = 0.25
+    """Before a server is asked again that found nothing, and has just started or is at work."""
+    begun_s: float = 2.0
+    """For so long, "nothing" is no answer of a server that has never answered before. Measured: basedpyright
+    finds nothing to rename in the first 100 ms or so, when it has not looked for the imported file yet."""
+
+
+Ask = Callable[["LanguageServer", float], Awaitable[T]]
+"""Sends a question to one server, with a timeout in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerReply(Generic[T]):
+    """The result of asking one server."""
+
+    value: tuple[T] | None = None
+    silent: str = ""
+    """Name of the server, if its answer is incomplete."""
+    unable: str = ""
+    refused: str = ""
+
+
 class ServerNavigation:
-    """The Navigation port on the language servers of a workspace."""
+    """The Navigation port on the language servers of a workspace.
+
+    Servers that start are waited for, and the first real answer of those that cover a file counts.
+    """
 
     def __init__(
         self,
@@ -77,7 +116,9 @@ class ServerNavigation:
         """``unsaved_text``: of a file that has unsaved changes in an editor; ``unsaved_paths``: those files."""
         self._unsaved_text = unsaved_text
         self._unsaved_paths = unsaved_paths
-        self._asking = Asking(servers, timing)
+        self._timing = timing or AskingTiming()
+        self._servers = servers
+        self._answered: weakref.WeakSet[LanguageServer] = weakref.WeakSet()
 
     async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
         return await self._places(at, *_DEFINITIONS[kind])
@@ -96,7 +137,7 @@ class ServerNavigation:
             return await self._symbols(server, raw, path)
 
         what = "listing the symbols of a file"
-        return Symbols(*await self._asking.first(path, "documentSymbolProvider", what, ask))
+        return Symbols(*await self._first(path, "documentSymbolProvider", what, ask))
 
     async def find(self, query: str, near: Path) -> Symbols:
         text = await self._text(near)
@@ -109,7 +150,7 @@ class ServerNavigation:
             return await self._symbols(server, raw, None)
 
         what = "finding symbols by name"
-        return Symbols(*await self._asking.first(near, "workspaceSymbolProvider", what, ask))
+        return Symbols(*await self._first(near, "workspaceSymbolProvider", what, ask))
 
     async def hover(self, at: Position) -> str:
         async def ask(server: LanguageServer, timeout_s: float) -> str:
@@ -119,7 +160,7 @@ class ServerNavigation:
 
         text = await self._text(at.path)
         what = "telling types and documentation"
-        return (await self._asking.first(at.path, "hoverProvider", what, ask))[0]
+        return (await self._first(at.path, "hoverProvider", what, ask))[0]
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
         text = await self._text(at.path)
@@ -128,9 +169,73 @@ class ServerNavigation:
             params = self._at(server, at, text)
             return await self._rename(server, params, new_name, timeout_s)
 
-        return (await self._asking.first(at.path, "renameProvider", "renaming", ask))[0]
+        return (await self._first(at.path, "renameProvider", "renaming", ask))[0]
 
     # ---- internals
+
+    async def _first(
+        self, path: Path, provider: str, what: str, ask: Ask[T]
+    ) -> tuple[T, tuple[str], tuple[str, ...]]:
+        """Ask the servers of ``path``; the first in their order that knows something counts. Returns what it knows
+        (empty when none knows anything), its name, and the names of those that were silent.
+
+        ``provider`` is the name of the server capability, e.g. ``definitionProvider``, and ``what`` the feature's in
+        "does not support {what}". Raises ToolError when none answers.
+        """
+        lookup = self._servers.for_path(path)
+        if not lookup.servers:
+            if lookup.resting:
+                raise ToolError(
+                    f"{', '.join(lookup.resting)} crashed and will restart in a moment. Use grep."
+                )
+            raise ToolError(NO_SERVER.format(name=path.name))
+        begun = asyncio.get_running_loop().time()
+        replies = [_ServerReply[T](silent=name) for name in lookup.resting]
+        nothing: list[tuple[T, tuple[str]]] = []
+        # In parallel, so that a silent server does not use up the time of another one.
+        asked = [asyncio.create_task(self._one(server, provider, ask, begun)) for server in lookup.servers]
+        try:
+            for server, task in zip(lookup.servers, asked, strict=True):
+                said = await task
+                replies.append(said)
+                if said.value is None:
+                    continue
+                if said.value[0]:
+                    return said.value[0], (server.name,), _silent(replies)
+                nothing.append((said.value[0], (server.name,)))
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        if nothing:
+            return *nothing[0], _silent(replies)
+        raise ToolError(_explain(what, replies))
+
+    async def _one(self, server: LanguageServer, provider: str, ask: Ask[T], begun: float) -> _ServerReply[T]:
+        now = asyncio.get_running_loop().time
+        cold = server not in self._answered
+        until = begun + (self._timing.cold_s if cold else self._timing.warm_s)
+        if not await server.ready(until):
+            return _ServerReply(silent=_named(server))
+        if server.capabilities.get(provider) in (None, False):  # an empty object is support
+            return _ServerReply(unable=server.name)
+        try:
+            value = await ask(server, max(0.0, until - now()))
+            young = now() + self._timing.begun_s if cold else 0.0
+            while not value and now() + self._timing.again_s < until:
+                if not server.busy and now() >= young:
+                    break
+                # "Nothing" from a server that is still reading the project is no answer.
+                await asyncio.sleep(self._timing.again_s)
+                value = await ask(server, max(0.0, until - now()))
+        except (TimeoutError, ServerGoneError):
+            return _ServerReply(silent=_named(server))
+        except ServerError as error:
+            if error.code == _NOT_FOUND:
+                return _ServerReply(unable=server.name)
+            return _ServerReply(refused=f"{server.name}: {_short(error)}")
+        self._answered.add(server)
+        return _ServerReply((value,), silent=_named(server) if server.busy else "")
 
     async def _refresh(self, server: LanguageServer, paths: Collection[Path]) -> bool:
         """Tell ``server`` the texts that it knows in an older state. Returns whether there were any."""
@@ -194,15 +299,13 @@ class ServerNavigation:
                 if await server.request("textDocument/prepareRename", at, timeout_s) is None:
                     return ()
             except ServerError as error:
-                raise ToolError(f"{server.name}: this cannot be renamed: {short_error(error)}") from error
+                raise ToolError(f"{server.name}: this cannot be renamed: {_short(error)}") from error
         for _ in range(_RENAMES):
             params = {**at, "newName": new_name}
             try:
                 raw = await server.request("textDocument/rename", params, max(0.0, until - loop.time()))
             except ServerError as error:
-                raise ToolError(
-                    f"{server.name} rejected the new name {new_name}: {short_error(error)}"
-                ) from error
+                raise ToolError(f"{server.name} rejected the new name {new_name}: {_short(error)}") from error
             try:
                 files = await asyncio.to_thread(_read_renamed, raw)
                 if await self._refresh(server, files) or _outdated(server, files):
@@ -233,7 +336,7 @@ class ServerNavigation:
                     break
             return await asyncio.to_thread(self._texts(server, items).code_places, items)
 
-        return Places(*await self._asking.first(at.path, f"{feature}Provider", what, ask))
+        return Places(*await self._first(at.path, f"{feature}Provider", what, ask))
 
     async def _symbols(
         self, server: LanguageServer, raw: object, asked: Path | None
@@ -244,6 +347,32 @@ class ServerNavigation:
     def _texts(self, server: LanguageServer, items: Sequence[WirePlace]) -> locations.Texts:
         known = self._known(server, {item.path for item in items})
         return locations.Texts(known, server.position_encoding)
+
+
+def _silent(replies: Sequence[_ServerReply[Any]]) -> tuple[str, ...]:
+    return tuple(one.silent for one in replies if one.silent)
+
+
+def _explain(what: str, replies: Sequence[_ServerReply[Any]]) -> str:
+    if refused := "; ".join(one.refused for one in replies if one.refused):
+        return f"The language server returned an error: {refused}"
+    if names := ", ".join(_silent(replies)):
+        return (
+            f"{names} did not answer in time; it may still be indexing the project. The result is "
+            "unknown, not empty. Ask again later, or use grep."
+        )
+    unable = ", ".join(one.unable for one in replies if one.unable)
+    return f"{unable} does not support {what}. Use grep and read instead."
+
+
+def _short(error: Exception) -> str:
+    """Return what a server said, on one line."""
+    return head(" ".join(str(error).split()), 500)
+
+
+def _named(server: LanguageServer) -> str:
+    """Return the server's name with its current work."""
+    return f"{server.name} ({head(server.busy, 100)})" if server.busy else server.name
 
 
 def _looks_after(server: LanguageServer, path: Path) -> bool:

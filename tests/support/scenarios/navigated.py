@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
-from lsp_bridge.language_client.navigation.server_requests import AskingTiming
+from lsp_bridge.language_client.navigation.server_navigation import AskingTiming, ServerNavigation
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec

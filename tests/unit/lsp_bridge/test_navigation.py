@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language_client.navigation.server_requests import AskingTiming
+from lsp_bridge.language_client.navigation.server_navigation import AskingTiming
 from tests.support.scenarios.language_workspace import HANG_S
 from tests.support.scenarios.navigated import ALL, Navigated, location, span
 from tools.language_ports import ToolError

@@ -49,8 +49,8 @@ MAX_SETTINGS = 1_000_000
 LOG_LIMIT = 1_000_000
 """Bytes. A longer log is moved to ``daemon.log.1`` when a daemon is started."""
 _TAIL = 2_000
-_FIRST_PAUSE_S = 0.01
-_LONGEST_PAUSE_S = 0.03
+_PAUSE_S = 0.01
+"""Seconds between two looks for an address, or for the lock: a look takes a tenth of a millisecond."""
 
 
 class LaunchError(DaemonError):
@@ -169,7 +169,7 @@ class Launcher:
         while (free := lock.take(paths.start_lock_file)) is None:
             if self.clock.now() > deadline:
                 raise LaunchError("startTimeout", _late(paths, self.deadline_s, 0))
-            await self.clock.sleep(_LONGEST_PAUSE_S)
+            await self.clock.sleep(_PAUSE_S)
         try:
             yield
         finally:
@@ -180,7 +180,6 @@ class Launcher:
     ) -> tuple[Client, Address]:
         process: subprocess.Popen[bytes] | Forked | None = None
         log_start = 0
-        pause = _FIRST_PAUSE_S
         while True:
             # Try again first, because another client may have started it while this one waited.
             found = await self._try(paths, greeting, max(self.answer_s, deadline - self.clock.now()))
@@ -199,8 +198,7 @@ class Launcher:
                 process, log_start = self._spawn(paths)
             elif code is not None:
                 raise LaunchError("startFailed", _failed(paths, code, log_start))
-            await self.clock.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+            await self.clock.sleep(_PAUSE_S)
 
     def _spawn(self, paths: RuntimePaths) -> tuple[subprocess.Popen[bytes] | Forked, int]:
         """Start ``serve`` so that it outlives us. Returns it with the length of the log before it."""

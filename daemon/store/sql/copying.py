@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import tarfile
 import tempfile
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 from daemon.model.branches import child_id
 from daemon.store.archive import MANIFEST, TOP, kind_of, manifest_line, manifest_of, session_in, write_archive
@@ -25,21 +25,12 @@ if TYPE_CHECKING:
     from daemon.store.sql.store import SqlTraceStore
 
 
-class Copied(NamedTuple):
-    """The result of a copy."""
+def store_archive(store: SqlTraceStore, archive: Path) -> int:
+    """Store the session of an archive that was just exported, or what is new of it; returns how many events are.
 
-    trace_id: str
-    events: int
-    """Those that are new."""
-    files: int
-    """Versions of files and outputs."""
-    damaged: int
-    """Lines of logs that no reader understands, and that were left out."""
-
-
-def store_archive(store: SqlTraceStore, archive: Path) -> Copied:
-    """Store the session of an archive that was just exported, or what is new of it. Blocking. Raises StoreError."""
-    events = files = damaged = 0
+    Lines of logs that no reader understands are left out. Blocking. Raises StoreError.
+    """
+    count = 0
     with tarfile.open(archive) as packed:
         trace_id = str(manifest_of(_member(packed, MANIFEST).read())["trace_id"])
         names = [name.removeprefix(TOP) for name in packed.getnames() if name.startswith(TOP)]
@@ -49,7 +40,7 @@ def store_archive(store: SqlTraceStore, archive: Path) -> Copied:
             if kind_of(name) == "log"
         }
         own = _lines(_member(packed, TOP + "events.jsonl"))
-        if next(fitting(own, LogLine.event_id, lambda _: None), None) is None:
+        if next(fitting(own, LogLine.event_id), None) is None:
             raise StoreError(
                 t("Session {trace_id} has no event log, so there is nothing to export.", trace_id=trace_id)
             )
@@ -60,12 +51,11 @@ def store_archive(store: SqlTraceStore, archive: Path) -> Copied:
         for name in names:
             kind = kind_of(name)
             if kind == "log":
-                put, skipped = _put_log(store, logs[name], _member(packed, TOP + name))
-                events, damaged = events + put, damaged + skipped
+                found = fitting(_lines(_member(packed, TOP + name)), LogLine.event_id)
+                count += store.put_log(logs[name], (StoredLine(number, line.data) for number, line in found))
             elif kind in ("list", "content", "text"):
                 store.put_attachment(trace_id, name, _member(packed, TOP + name).read())
-                files += 1
-    return Copied(trace_id, events, files, damaged)
+    return count
 
 
 def write_session(store: SqlTraceStore, trace_id: str, target: Path) -> None:
@@ -87,14 +77,6 @@ def _files(store: SqlTraceStore, trace_id: str) -> Iterator[tuple[str, IO[bytes]
     for name, body in store.attached(trace_id):
         if kind_of(name) in ("list", "content", "text"):  # others may have written to the database
             yield name, io.BytesIO(body)
-
-
-def _put_log(store: SqlTraceStore, session_id: str, log: IO[bytes]) -> tuple[int, int]:
-    """Store the events of a log; returns how many are new, and how many lines are damaged."""
-    skipped: list[LogLine] = []
-    found = fitting(_lines(log), LogLine.event_id, skipped.append)
-    count = store.put_log(session_id, (StoredLine(event_id, line.data) for event_id, line in found))
-    return count, len(skipped)
 
 
 def _lines(log: IO[bytes]) -> Iterator[LogLine]:

@@ -108,7 +108,7 @@ async def _import(cli: Invocation, target: SqlTraceStore | None, archive: Path) 
         return True
     from daemon.store.sql.copying import store_archive
 
-    return store_archive(target, archive).events > 0
+    return store_archive(target, archive) > 0
 
 
 @contextmanager

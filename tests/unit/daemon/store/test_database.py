@@ -236,9 +236,9 @@ def test_session_comes_out_of_a_database_as_it_went_in(store: SqlTraceStore, tmp
         log.write(b'{"event_id":3,"event":"of another program", "spelled": "otherwise"}\n')
     export_trace(files, ID, tmp_path / "one.tar.gz")
 
-    copied = store_archive(store, tmp_path / "one.tar.gz")
-    assert (copied.trace_id, copied.events, copied.files, copied.damaged) == (ID, 4, 1, 0)
-    assert store_archive(store, tmp_path / "one.tar.gz") == copied._replace(events=0), "nothing is new"
+    assert store_archive(store, tmp_path / "one.tar.gz") == 4
+    assert store_archive(store, tmp_path / "one.tar.gz") == 0, "nothing is new"
+    assert dict(store.attached(ID)) == {"output/call_1": b"\x00 bytes \xff"}
     assert [event.event_id for event in store.events(ID)] == [1, 2]
     assert store.children(ID) == [f"{ID}:A"]
     assert store.messages(f"{ID}:A")[0].text() == "in a branch"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from daemon.copies.copy_worker import index_stat
 from daemon.copies.git_program import INDEX, GitProgram, PrivateIndex
@@ -29,24 +29,16 @@ EMPTY_TREE = {
 
 @dataclass(frozen=True, slots=True)
 class CopiedRepository:
-    """One repository of a copy: the outermost one, or one inside it."""
+    """One repository of a copy: the outermost one, or one inside it. The register has these fields."""
 
     prefix: str
     """Where it is in the copy: empty, or with ``/`` at its end."""
     folder: str
     """Our folder for it beside the copy; it holds ``raw.git``."""
-    raw_tree: str
+    tree: str
     """Id of the tree with the bytes that the branch started from."""
-    hash_size: int
-
-    def to_json(self) -> dict[str, Any]:
-        """For the register."""
-        return {"prefix": self.prefix, "folder": self.folder, "tree": self.raw_tree, "hash": self.hash_size}
-
-    @staticmethod
-    def from_json(raw: Mapping[str, Any]) -> CopiedRepository:
-        """Raises KeyError."""
-        return CopiedRepository(str(raw["prefix"]), str(raw["folder"]), str(raw["tree"]), int(raw["hash"]))
+    hash: int
+    """Bytes of an object's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +63,8 @@ class CopyComparison:
         found: list[BranchChange] = []
         patches: list[bytes] = []
         for part, private, now in self._now(GitProgram(self.program, stop)):
-            found += _changes(private, part.raw_tree, now, part.prefix, self._named)
-            patches.append(diff(private, part.raw_tree, now, "--no-renames", prefix=part.prefix))
+            found += _changes(private, part.tree, now, part.prefix, self._named)
+            patches.append(diff(private, part.tree, now, "--no-renames", prefix=part.prefix))
         return sorted(found, key=lambda change: change.name), b"".join(patches)
 
     def _named(self, path: str) -> str:
@@ -90,13 +82,13 @@ class CopyComparison:
             git_dir = self.ours / part.folder / "raw.git"
             if not work_tree.is_dir() or work_tree.is_symlink():
                 private = PrivateIndex(git, git_dir, self.top)
-                yield part, private, EMPTY_TREE[part.hash_size]
+                yield part, private, EMPTY_TREE[part.hash]
                 continue
             private = PrivateIndex(git, git_dir, work_tree)
-            self._doubt(private, work_tree, part.hash_size)
+            self._doubt(private, work_tree, part.hash)
             private.add_all("--sparse")
             yield part, private, private.write_tree()
-            for name in _repositories(private, part.hash_size):
+            for name in _repositories(private, part.hash):
                 prefix = f"{part.prefix}{os.fsdecode(name)}/"
                 inner = self.top / prefix
                 if prefix not in known and (inner / ".git").exists() and not inner.is_symlink():

@@ -7,20 +7,19 @@ of an exploration start from the same bytes.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from daemon.copies import dependency_folders, parallel_copy, snapshot
 from daemon.copies.copy_diff import EMPTY_TREE, CopiedRepository, CopyComparison, blobs, small_patch
 from daemon.copies.copy_worker import Stat, index_stat
 from daemon.copies.git_program import INDEX, CancelToken, GitProgram, PrivateIndex, ignore_line
-from daemon.copies.managed_copy import ManagedCopies, ManagedCopy
+from daemon.copies.managed_copy import Compare, Filled, ManagedCopies
 from daemon.copies.repository import Repository, make_git_for_agent, write_stores
 from daemon.copies.snapshot import KEPT, Snapshot
-from daemon.copies.working_copy import HEAVY, Base, CopyError, OrphanedCopy
+from daemon.copies.working_copy import HEAVY, Base, CopyError
 from daemon.files import index_file
 from daemon.files.index_file import LINK, IndexLine
 from tools.localization import t
@@ -79,34 +78,21 @@ class GitCopies(ManagedCopies[_GitBase]):
         patch = small_patch(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
         return Base(commit, taken.tree, patch, _stays(taken, patch)), _GitBase(taken, tuple(links))
 
-    def _filled(self, stop: CancelToken, place: CopyFolder, session_id: str, taken: _GitBase) -> ManagedCopy:
+    def _filled(self, stop: CancelToken, place: CopyFolder, taken: _GitBase) -> Filled:
         there = taken.snapshot
         top = place.root(there.source.name or "copy")
         parts = _fill(GitProgram(self._program, stop), there, top, place.ours, taken.links)
         inner = self._workspace.relative_to(there.source).as_posix()
         workspace = "" if inner == "." else f"{inner}/"
         (top / workspace).mkdir(parents=True, exist_ok=True)
-        comparing = CopyComparison(self._program, top, place.ours, tuple(parts), workspace)
-        place.write_record(
-            {
-                "session": session_id,
-                "name": top.name,
-                "workspace": workspace,
-                "parts": [part.to_json() for part in parts],
-            }
-        )
-        return self._copy(place, there.source, top, taken.links, comparing.outcome)
+        record = {"workspace": workspace, "parts": [asdict(part) for part in parts]}
+        return there.source, top, taken.links, record
 
-    def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
-        record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
-        parts = tuple(CopiedRepository.from_json(part) for part in record["parts"])
-        for stale in place.ours.glob("*/*.git/*.lock"):
+    def _comparing(self, place: CopyFolder, top: Path, record: dict[str, Any]) -> Compare:
+        for stale in place.ours.glob("*/*.git/*.lock"):  # git was killed with the daemon
             stale.unlink()
-        comparing = CopyComparison(
-            self._program, place.root(str(record["name"])), place.ours, parts, str(record["workspace"])
-        )
-        changes, patch = comparing.outcome(stop)
-        return OrphanedCopy(str(record["session"]), tuple(changes), patch)
+        parts = tuple(CopiedRepository(**part) for part in record["parts"])
+        return CopyComparison(self._program, top, place.ours, parts, record["workspace"]).outcome
 
 
 _AT_ONCE = 200

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from daemon.copies import dependency_folders
 from daemon.copies.copy_folders import CopyFolder, CopyFolders
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Compare = Callable[[CancelToken], tuple[Sequence[BranchChange], bytes]]
 """Returns what differs from the base, in a thread: see ``WorkingCopy.outcome``."""
+Filled = tuple["Path", "Path", Sequence[bytes], dict[str, Any]]
+"""The workspace or a folder above it, its copy, the links in that, and what its record says, to compare it later."""
 
 
 @dataclass(eq=False)
@@ -110,7 +113,9 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         def work(stop: CancelToken) -> ManagedCopy:
             place = self._places.new(session_id)
             try:
-                copy = self._filled(stop, place, session_id, held.what)
+                source, top, links, record = self._filled(stop, place, held.what)
+                place.write_record({"session": session_id, "name": top.name, **record})
+                copy = self._copy(place, source, top, links, self._comparing(place, top, record))
                 stop.check()
                 place.set_ready()
             except BaseException:
@@ -144,12 +149,7 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         )
 
     def _copy(
-        self,
-        place: CopyFolder,
-        source: Path,
-        top: Path,
-        links: Sequence[bytes],
-        compare: Compare,
+        self, place: CopyFolder, source: Path, top: Path, links: Sequence[bytes], compare: Compare
     ) -> ManagedCopy:
         """Return the copy of ``source`` (the workspace, or a folder above it) that was made at ``top``."""
         environment = dependency_folders.environment(source, top, links, os.environ.get("PYTHONPATH", ""))
@@ -159,6 +159,12 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         root, private = top / self._workspace.relative_to(source), place.ours / "private"
         return ManagedCopy(root, environment, there, private, place, self._places, self._pool, compare)
 
+    def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
+        """Return the work in a copy that a crash left behind."""
+        record: dict[str, Any] = json.loads((place.ours / "record.json").read_bytes())
+        changes, patch = self._comparing(place, place.root(record["name"]), record)(stop)
+        return OrphanedCopy(record["session"], tuple(changes), patch)
+
     # -- in threads --
 
     @abstractmethod
@@ -166,9 +172,9 @@ class ManagedCopies(WorkingCopies, Generic[T]):
         """Store the current workspace in ``folder``."""
 
     @abstractmethod
-    def _filled(self, stop: CancelToken, place: CopyFolder, session_id: str, taken: T) -> ManagedCopy:
-        """Return a copy at ``place``, with its record written."""
+    def _filled(self, stop: CancelToken, place: CopyFolder, taken: T) -> Filled:
+        """Make a copy at ``place``."""
 
     @abstractmethod
-    def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
-        """Return the work in a copy that a crash left behind."""
+    def _comparing(self, place: CopyFolder, top: Path, record: dict[str, Any]) -> Compare:
+        """Return what compares a copy with its base."""

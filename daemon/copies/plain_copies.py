@@ -6,18 +6,17 @@ file.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon.copies import dependency_folders, parallel_copy
 from daemon.copies.copy_diff import check_size
-from daemon.copies.managed_copy import ManagedCopies, ManagedCopy
+from daemon.copies.managed_copy import Compare, Filled, ManagedCopies
 from daemon.copies.patch_writer import write_patch
 from daemon.copies.working_copy import (
     HEAVY,
@@ -26,7 +25,6 @@ from daemon.copies.working_copy import (
     Base,
     BranchChange,
     CopyError,
-    OrphanedCopy,
 )
 from tools.files.regular_files import read_regular
 from tools.localization import t
@@ -47,48 +45,42 @@ _TRIES = 10
 """How often a file is copied that changes meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """The files below a folder, without those that are left out."""
-
-    top: Path
-    left_out: tuple[str, ...]
-    links: tuple[str, ...] = ()
-
-    def plan(self, stop: CancelToken) -> tuple[Plan, list[bytes]]:
-        """Return the files to copy and the folders to link. Raises CopyError and OSError."""
-        plan: Plan = []
-        linked_folders: list[bytes] = []
-        count = size = 0
-        waiting = [b""]
-        while waiting:
-            folder = waiting.pop()
-            stop.check()
-            names: list[tuple[bytes, int, int, int]] = []
-            for entry in sorted(_scan(self.top, folder), key=lambda one: one.name):
-                path = folder + b"/" + entry.name if folder else entry.name
-                name = os.fsdecode(entry.name)
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if dependency_folders.wanted([path], self.links, b"") and entry.is_dir():
-                    linked_folders.append(path)
-                elif name == ".git" or any(fnmatchcase(name, pattern) for pattern in self.left_out):
-                    continue
-                elif is_folder:
-                    waiting.append(path)
-                elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
-                    try:
-                        size += entry.stat(follow_symlinks=False).st_size
-                    except FileNotFoundError:
-                        continue  # it was deleted while the folder was read
-                    names.append((entry.name, -1, -1, -1))
-                    count += 1
-            plan.append((folder, names))
-            if count > MOST_FILES or size > MOST_BYTES:
-                raise CopyError(
-                    f"{self.top} is too large to copy (more than {MOST_FILES} files or {MOST_BYTES >> 30} "
-                    "GB). Add files that are not needed to .gitignore, or open a smaller folder."
-                )
-        return plan, linked_folders
+def _plan(
+    stop: CancelToken, top: Path, left_out: Sequence[str], links: Sequence[str] = ()
+) -> tuple[Plan, list[bytes]]:
+    """Return the files to copy and the folders to link, below a folder. Raises CopyError and OSError."""
+    plan: Plan = []
+    linked_folders: list[bytes] = []
+    count = size = 0
+    waiting = [b""]
+    while waiting:
+        folder = waiting.pop()
+        stop.check()
+        names: list[tuple[bytes, int, int, int]] = []
+        for entry in sorted(_scan(top, folder), key=lambda one: one.name):
+            path = folder + b"/" + entry.name if folder else entry.name
+            name = os.fsdecode(entry.name)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if dependency_folders.wanted([path], links, b"") and entry.is_dir():
+                linked_folders.append(path)
+            elif name == ".git" or any(fnmatchcase(name, pattern) for pattern in left_out):
+                continue
+            elif is_folder:
+                waiting.append(path)
+            elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                try:
+                    size += entry.stat(follow_symlinks=False).st_size
+                except FileNotFoundError:
+                    continue  # it was deleted while the folder was read
+                names.append((entry.name, -1, -1, -1))
+                count += 1
+        plan.append((folder, names))
+        if count > MOST_FILES or size > MOST_BYTES:
+            raise CopyError(
+                f"{top} is too large to copy (more than {MOST_FILES} files or {MOST_BYTES >> 30} "
+                "GB). Add files that are not needed to .gitignore, or open a smaller folder."
+            )
+    return plan, linked_folders
 
 
 def _scan(top: Path, folder: bytes) -> list[os.DirEntry[bytes]]:
@@ -150,7 +142,7 @@ _File = tuple[int, Path]
 
 
 def _contents(stop: CancelToken, top: Path, left_out: Sequence[str]) -> Iterator[tuple[bytes, _File]]:
-    plan, _ = _Walk(top, tuple(left_out)).plan(stop)
+    plan, _ = _plan(stop, top, left_out)
     for folder, files in plan:
         for name, *_ in files:
             path = folder + b"/" + name if folder else name
@@ -189,7 +181,7 @@ class PlainCopies(ManagedCopies[_PlainBase]):
 
     def _taken(self, stop: CancelToken, folder: Path) -> tuple[Base, _PlainBase]:
         left_out = ignored_names(self._workspace)
-        plan, links = _Walk(self._workspace, left_out, self._links).plan(stop)
+        plan, links = _plan(stop, self._workspace, left_out, self._links)
         names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
         _copy(stop, self._workspace, folder / _BASE, plan)
         # Bases have no name but must not be confused, so each is an object of its own.
@@ -197,11 +189,9 @@ class PlainCopies(ManagedCopies[_PlainBase]):
             folder / _BASE, tuple(links), tuple(names)
         )
 
-    def _filled(
-        self, stop: CancelToken, place: CopyFolder, session_id: str, taken: _PlainBase
-    ) -> ManagedCopy:
+    def _filled(self, stop: CancelToken, place: CopyFolder, taken: _PlainBase) -> Filled:
         root = place.root(self._workspace.name or "copy")
-        plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
+        plan, _ = _plan(stop, taken.top, taken.left_out)
         _copy(stop, taken.top, root, plan)
         # Nothing writes to our own copies, so hard links are enough.
         shutil.copytree(taken.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
@@ -209,18 +199,10 @@ class PlainCopies(ManagedCopies[_PlainBase]):
             there = root / os.fsdecode(link)
             there.parent.mkdir(parents=True, exist_ok=True)
             there.symlink_to(self._workspace / os.fsdecode(link), target_is_directory=True)
-        place.write_record({"session": session_id, "name": root.name, "leftOut": list(taken.left_out)})
+        return self._workspace, root, taken.links, {"leftOut": list(taken.left_out)}
 
-        def compare(stop: CancelToken) -> tuple[list[BranchChange], bytes]:
-            return outcome(stop, place, root, taken.left_out)
-
-        return self._copy(place, self._workspace, root, taken.links, compare)
-
-    def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
-        record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
-        root = place.root(str(record["name"]))
-        changes, patch = outcome(stop, place, root, [str(name) for name in record["leftOut"]])
-        return OrphanedCopy(str(record["session"]), tuple(changes), patch)
+    def _comparing(self, place: CopyFolder, top: Path, record: dict[str, Any]) -> Compare:
+        return lambda stop: outcome(stop, place, top, record["leftOut"])
 
 
 def _copy(stop: CancelToken, source: Path, target: Path, plan: Plan) -> None:

@@ -141,12 +141,12 @@ def _with_copy_errors(work: Callable[[CancelToken], T], stop: CancelToken) -> T:
 
 
 class GitProgram:
-    """The git program, until ``stop``. Its calls are about the user's repository, or with a private git folder."""
+    """The git program, until ``stop``: asks about the user's repository. ``PrivateIndex`` runs it elsewhere."""
 
     def __init__(self, program: str, stop: CancelToken) -> None:
-        self._program = program
+        self.program = program
         self.stop = stop
-        self._env = git_environment()
+        self.env = git_environment()
 
     def ask(self, folder: Path, *args: str, given: bytes = b"", fails: bool = False) -> bytes:
         """Ask about the user's repository; only for commands that write nothing and read no file's content.
@@ -154,50 +154,12 @@ class GitProgram:
         The user's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitError.
         """
         code, out, errors = self.stop.run(
-            [self._program, *GIT_ASKED, *args], cwd=folder, env=self._env, given=given
+            [self.program, *GIT_ASKED, *args], cwd=folder, env=self.env, given=given
         )
         if code != 0:
             if fails:
                 return b""
             raise GitError(args[0], code, errors.decode("utf-8", "replace"))
-        return out
-
-    def private(
-        self,
-        git_dir: Path,
-        work_tree: Path,
-        index: str,
-        *args: str | bytes,
-        given: bytes = b"",
-        config: Sequence[str] = (),
-        long: bool = True,
-    ) -> bytes:
-        """Run git on any files with our own git folder, using only that folder's configuration. Raises GitError.
-
-        ``index`` is a file in ``git_dir``. ``long``: the call may take a while, see the module.
-        """
-        env = self._env | {
-            "GIT_DIR": str(git_dir),
-            "GIT_WORK_TREE": str(work_tree),
-            "GIT_INDEX_FILE": str(git_dir / index),
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_NOSYSTEM": "1",
-        }
-        settings = [part for setting in config for part in ("-c", setting)]
-        argv: list[str | bytes] = [self._program, *GIT_ASKED, *settings, *args]
-        if long and sys.platform.startswith("linux"):
-            argv = [
-                sys.executable,
-                "-I",
-                "-S",
-                die_with_parent.__file__,
-                str(os.getpid()),
-                str(MOST_BYTES),
-                *argv,
-            ]
-        code, out, errors = self.stop.run(argv, cwd=work_tree, env=env, given=given)
-        if code != 0:
-            raise GitError(os.fsdecode(args[0]), code, errors.decode("utf-8", "replace"))
         return out
 
 
@@ -222,10 +184,27 @@ class PrivateIndex:
     def run(
         self, *args: str | bytes, given: bytes = b"", config: Sequence[str] = (), long: bool = True
     ) -> bytes:
-        """Call git and return its output. Raises GitError."""
-        return self._git.private(
-            self.git_dir, self._work_tree, INDEX, *args, given=given, config=config, long=long
-        )
+        """Run git on any files with our own git folder, using only that folder's configuration. Raises GitError.
+
+        ``long``: the call may take a while, see the module.
+        """
+        git = self._git
+        env = git.env | {
+            "GIT_DIR": str(self.git_dir),
+            "GIT_WORK_TREE": str(self._work_tree),
+            "GIT_INDEX_FILE": str(self.git_dir / INDEX),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        settings = [part for setting in config for part in ("-c", setting)]
+        argv: list[str | bytes] = [git.program, *GIT_ASKED, *settings, *args]
+        if long and sys.platform.startswith("linux"):
+            begin = (sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), str(MOST_BYTES))
+            argv = [*begin, *argv]
+        code, out, errors = git.stop.run(argv, cwd=self._work_tree, env=env, given=given)
+        if code != 0:
+            raise GitError(os.fsdecode(args[0]), code, errors.decode("utf-8", "replace"))
+        return out
 
     def add_all(self, *more: str) -> None:
         """Take all files that are not ignored into the index, with their contents. Raises CopyError."""

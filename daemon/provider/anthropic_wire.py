@@ -212,12 +212,10 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
     known, start = kept.out, len(kept.covers) + 1
     if not known or given[1:start] != kept.covers:
         known, start = [], 0
-    out, starts, thoughts = _alternating(given, start, replay_thinking)
-    if known and (thoughts or (out and out[0]["role"] == known[-1]["role"])):
+    out, starts = _alternating(given, start, replay_thinking)
+    if known and out and out[0]["role"] == known[-1]["role"]:
         known = []
-        out, starts, thoughts = _alternating(given, 0, replay_thinking)
-    if thoughts:
-        return _merge(out) if _without_last_thoughts(out) else out
+        out, starts = _alternating(given, 0, replay_thinking)
     users = _last_users(out)
     done = users[-1] if len(users) == 2 else 0
     if not known:
@@ -232,68 +230,47 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
 
 def _alternating(
     messages: Sequence[PromptMessage], start: int, replay_thinking: bool
-) -> tuple[list[Block], list[int], bool]:
-    """Return the messages from ``start`` on, where each of them begins, and whether one ends in thoughts."""
+) -> tuple[list[Block], list[int]]:
+    """Return the messages from ``start`` on, and where each of them begins."""
     memo, blocks_of = _KNOWN_BLOCKS[replay_thinking]
     out: list[Block] = []
     starts: list[int] = []
     mixed: list[Block] = []
-    content: list[Block] = []
-    before = ""
-    ends_in_thoughts = False
     for number in range(start, len(messages)):
         message = messages[number]
         blocks = memo.get(message, blocks_of)
         if not blocks:
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        if role == before:
-            content.extend(blocks)
+        if role == "user":
+            _drop_last_thoughts(out, starts)
+        if out and out[-1]["role"] == role:
+            out[-1]["content"].extend(blocks)
             if not mixed or mixed[-1] is not out[-1]:
                 mixed.append(out[-1])
         else:
-            content = list(blocks)
-            out.append({"role": role, "content": content})
+            out.append({"role": role, "content": list(blocks)})
             starts.append(number)
-            before = role
-        ends_in_thoughts = ends_in_thoughts or blocks[-1]["type"] in _THINKING
+    _drop_last_thoughts(out, starts)
     for message in mixed:
         if message["role"] == "user":
             # A stable sort: results first, everything else in its order.
             message["content"].sort(key=_after_results)
-    return out, starts, ends_in_thoughts
+    return out, starts
 
 
-def _without_last_thoughts(messages: Iterable[Block]) -> bool:
-    """Return whether nothing is left of a message without what a cancelled call thought before it said anything.
-
-    The API refuses a message that ends so.
-    """
-    emptied = False
-    for message in messages:
-        content = message["content"]
-        if message["role"] == "assistant" and content[-1]["type"] in _THINKING:
-            while content and content[-1]["type"] in _THINKING:
-                content.pop()
-            emptied = emptied or not content
-    return emptied
+def _drop_last_thoughts(out: list[Block], starts: list[int]) -> None:
+    """Drop what a canceled call thought before it said anything: the API refuses a message that ends so."""
+    content: list[Block] = out[-1]["content"] if out and out[-1]["role"] == "assistant" else []
+    while content and content[-1]["type"] in _THINKING:
+        content.pop()
+        if not content:
+            out.pop()
+            starts.pop()
 
 
 def _after_results(block: Block) -> bool:
     return block["type"] != "tool_result"
-
-
-def _merge(messages: Iterable[Block]) -> list[Block]:
-    """Neighbours of one role become one message; empty ones go."""
-    out: list[Block] = []
-    for message in messages:
-        if not message["content"]:
-            continue
-        if out and out[-1]["role"] == message["role"]:
-            out[-1]["content"].extend(message["content"])
-        else:
-            out.append(message)
-    return out
 
 
 def _blocks_of(message: PromptMessage, *, replay_thinking: bool) -> tuple[Block, ...]:

@@ -18,7 +18,7 @@ from daemon.model.messages import OPEN_FILE, FilePart, Part, ReasoningPart, Tool
 from daemon.provider.memo import Latest, Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
@@ -28,8 +28,6 @@ MIN_THINKING = 1024
 NO_OUTPUT = "(no output)"
 _SHORT_ANSWER = 4_096
 """Tokens."""
-_RUN = 64
-"""Messages whose JSON is kept in one piece."""
 
 Thinking = Literal["none", "budget", "adaptive", "adaptive_default", "between_tools", "always"]
 """How a model thinks: never; with a budget; adaptive when asked; adaptive unless disabled, or unless set to
@@ -71,66 +69,58 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
 
 def encode(args: Mapping[str, Any]) -> bytes:
     """Return the body as JSON in UTF-8. What an earlier request had, too, is not encoded again."""
-    pieces: list[bytes] = []
+    items: list[bytes] = []
     for name, value in args.items():
-        pieces += [b", " if pieces else b"{", _json(name), b": "]
-        if isinstance(value, _Conversation):
-            pieces.append(b"[")
-            for number, run in enumerate(_runs(value)):
-                pieces += [b", ", run] if number else [run]
-            pieces.append(b"]")
+        begins = _json(name) + b": "
+        if isinstance(value, _Conversation) and value:
+            # Each message is an item, because a long conversation should be copied only once.
+            first, *others = value.encoded()
+            items += [begins + b"[" + first, *others]
+            items[-1] += b"]"
         else:
-            pieces.append(_json(value))
-    return b"".join([*pieces, b"}"])
-
-
-def _runs(messages: _Conversation) -> Iterator[bytes]:
-    """Yield the messages as JSON, ``_RUN`` of them at a time, and keep what later requests repeat."""
-    kept = messages.encoded
-    for number, at in enumerate(range(0, len(messages), _RUN)):
-        run = messages[at : at + _RUN]
-        if (
-            number < len(kept) and kept[number][0] == run
-        ):  # compares identical messages without looking into them
-            yield kept[number][1]
-            continue
-        found = b", ".join(map(_json, run))
-        if number == len(kept) and len(run) == _RUN and all(type(message) is _KeptMessage for message in run):
-            kept.append((run, found))
-            for message in run:
-                del message.json  # pyright: ignore[reportAttributeAccessIssue]
-        yield found
+            items.append(begins + _json(value))
+    items[0] = b"{" + items[0]
+    items[-1] += b"}"
+    return b", ".join(items)
 
 
 class _Conversation(list[Block]):
-    """The messages of a request, with the JSON that the requests before had of them."""
+    """The messages of a request. Those at its start are ``kept`` for later requests, with their JSON."""
 
-    __slots__ = ("encoded",)
-    encoded: list[tuple[list[Block], bytes]]
+    __slots__ = ("json", "kept", "marked")
 
+    def __init__(self, kept: list[Block], json: list[bytes], new: Iterable[Block] = ()) -> None:
+        """``json``: of the first ones of ``kept``; shared by all requests with the same beginning."""
+        super().__init__(kept)
+        self.extend(new)
+        self.kept = kept
+        self.json = json
+        self.marked: list[int] = []
+        """Where copies with a breakpoint are in place of messages."""
 
-class _KeptMessage(dict[str, Any]):
-    """A message that later requests repeat, with its JSON."""
-
-    __slots__ = ("json",)
-    json: bytes
+    def encoded(self) -> list[bytes]:
+        """Return the JSON of each message, and keep that of those which later requests repeat."""
+        kept = len(self.kept)
+        self.json += map(_json, self.kept[len(self.json) :])
+        found = [*self.json[:kept], *map(_json, self[kept:])]
+        for number in self.marked:
+            if number < kept:
+                found[number] = _json(self[number])
+        return found
 
 
 class _KeptList(list[Block]):
     """The system prompt or the tools, which later requests repeat, with their JSON."""
 
     __slots__ = ("json",)
-    json: bytes
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        super().__init__(blocks)
+        self.json = json.dumps(self, ensure_ascii=False).encode()
 
 
 def _json(value: object) -> bytes:
-    if isinstance(value, (_KeptMessage, _KeptList)):
-        try:
-            return value.json
-        except AttributeError:
-            value.json = found = json.dumps(value, ensure_ascii=False).encode()
-            return found
-    return json.dumps(value, ensure_ascii=False).encode()
+    return value.json if isinstance(value, _KeptList) else json.dumps(value, ensure_ascii=False).encode()
 
 
 def _last_users(messages: Sequence[Block]) -> list[int]:
@@ -144,22 +134,23 @@ _framed: Latest[tuple[_KeptList, _KeptList]] = Latest()
 
 def _frame(request: ModelRequest, free: int) -> tuple[_KeptList, _KeptList]:
     """Return the system prompt and the tools, with the ``free`` breakpoints."""
-    system = _KeptList(_system(request.system, free))
-    tools = _KeptList(map(_tool, request.tools))
+    system = _system(request.system, free)
+    tools = list(map(_tool, request.tools))
     if tools and not any("cache_control" in block for block in system):
         # Otherwise the breakpoint in the system prompt covers them, because tools come before it.
         tools[-1]["cache_control"] = _EPHEMERAL
-    return system, tools
+    return _KeptList(system), _KeptList(tools)
 
 
-def _mark(messages: list[Block], number: int, at: int) -> None:
+def _mark(messages: _Conversation, number: int, at: int) -> None:
     # Mark a copy, because blocks are shared with the requests before and after this one.
     content: list[Block] = list(messages[number]["content"])
     content[at] = {**content[at], "cache_control": _EPHEMERAL}
     messages[number] = {**messages[number], "content": content}
+    messages.marked.append(number)
 
 
-def _mark_what_stays(messages: list[Block], request: ModelRequest, replay_thinking: bool) -> bool:
+def _mark_what_stays(messages: _Conversation, request: ModelRequest, replay_thinking: bool) -> bool:
     """Set a breakpoint behind ``request.stays``, still cached when the goal ends. Returns whether it is new."""
     memo, blocks_of = _KNOWN_BLOCKS[replay_thinking]
     last: Block | None = None
@@ -190,24 +181,24 @@ def _add_tail(messages: list[Block], tail: str) -> None:
 class _KeptPrefix:
     """The encoded messages of a conversation so far: later requests mostly only add to them."""
 
-    __slots__ = ("covers", "encoded", "out")
+    __slots__ = ("covers", "json", "out")
 
     def __init__(self) -> None:
         self.out: list[Block] = []
-        self.encoded: list[tuple[list[Block], bytes]] = []
-        """Runs of ``out``, each with its JSON."""
+        self.json: list[bytes] = []
+        """The JSON of the first ones of ``out``."""
         self.covers: tuple[PromptMessage, ...] = ()
         """The messages they were made from, but for the first one: it must not be kept alive from here."""
 
 
-def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = True) -> list[Block]:
+def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = True) -> _Conversation:
     """Alternating user and assistant messages; tool results open the user message that follows the call.
 
     The list is the caller's. What is in it is shared: a message that is sent again is not made again.
     """
     given = tuple(messages)
     if not given:
-        return []
+        return _Conversation([], [])
     kept = _PREFIXES[replay_thinking].get(given[0], lambda _: _KeptPrefix())
     known, start = kept.out, len(kept.covers) + 1
     if not known or given[1:start] != kept.covers:
@@ -219,13 +210,11 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
     users = _last_users(out)
     done = users[-1] if len(users) == 2 else 0
     if not known:
-        kept.encoded = []
-    kept.out = [*known, *map(_KeptMessage, out[:done])]
+        kept.json = []
+    kept.out = [*known, *out[:done]]
     if done or not known:
         kept.covers = given[1 : starts[done]] if done else ()
-    conversation = _Conversation([*kept.out, *out[done:]])
-    conversation.encoded = kept.encoded
-    return conversation
+    return _Conversation(kept.out, kept.json, out[done:])
 
 
 def _alternating(

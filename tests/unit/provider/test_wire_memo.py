@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import gc
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,14 +45,6 @@ def test_breakpoints_do_not_leak_into_the_next_request() -> None:
     assert len(marks) == 2
     assert "plan 1" not in str(longer)
     assert first == kept
-
-
-@pytest.fixture(scope="module", autouse=True)
-def short_runs() -> Iterator[None]:
-    """Have JSON kept in pieces of two messages, so that short conversations have several."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(anthropic_wire, "_RUN", 2)
-        yield
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=12), st.booleans())
@@ -97,16 +87,18 @@ def test_long_conversation_is_kept_as_json_once() -> None:
     talk = [user("a")]
     made: dict[str, Any] = {}
     body = b""
+    before: list[bytes] = []
     for number in range(20):
         talk += [assistant(f"text {number}", call(f"c{number}")), result(f"c{number}", "r")]
         made = anthropic_wire.build(request(*talk, stays=8 if number > 10 else 0))
         body = anthropic_wire.encode(made)
         assert json.loads(body) == made
-    runs = made["messages"].encoded
-    assert len(runs) >= 15
+        kept: list[bytes] = made["messages"].json
+        assert all(now is then for now, then in zip(kept, before, strict=False))
+        before = list(kept)
+    assert len(before) >= 30
     # One of them has a breakpoint now.
-    assert [found in body for _, found in runs].count(False) == 1
-    assert [hasattr(message, "json") for run, _ in runs for message in run].count(True) == 1
+    assert [found in body for found in before].count(False) == 1
 
 
 def test_request_without_thinking_leaves_memoized_ones_intact() -> None:

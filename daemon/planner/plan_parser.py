@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon.plan.changes import MAX_DESCRIPTION, one_line
-from tools.json_access import mapping
+from tools.json_access import array, mapping
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ _BELOW = ("steps", "substeps", "sub_steps", "goals", "children")
 _KEEPS = ("keep", "number")
 _NEEDS = ("needs", "depends_on", "dependsOn", "dependencies", "requires")
 _YES = (True, "true", "yes", 1)
+_DEEPEST = 3
+"""Levels below a step that are read at all."""
 
 _FENCE = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _NUMBERED = re.compile(r"\D{0,10}(\d{1,3})\D{0,2}")
@@ -144,44 +146,33 @@ def _decoded(text: str) -> Iterator[object]:
 
 def _items(value: object) -> list[object] | None:
     """Return the steps in a JSON value; None when it is no plan."""
-    if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
-        for name in _LISTS:
-            if isinstance(found := fields.get(name), list):
-                # A single step, found because the object around it is damaged, is no plan.
-                return None if _text(fields, _GOALS) else cast("list[object]", found)
-            if isinstance(found, dict):
-                inner = cast("dict[str, object]", found)
-                items = _items(cast("object", inner))
-                return _by_number(inner) if items is None else items
-        return None
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        if items and all(isinstance(item, dict) and _is_step(cast("object", item)) for item in items):
-            return items
-        if len(items) > 1 and all(isinstance(item, str) and " " in item.strip() for item in items):
-            return items
+    fields, items = mapping(value), array(value)
+    for name in _LISTS:
+        if isinstance(fields.get(name), list):
+            # A single step, found because the object around it is damaged, is no plan.
+            return None if _text(fields, _GOALS) else array(fields[name])
+        if isinstance(fields.get(name), dict):
+            inner = _items(fields[name])
+            return _by_number(fields[name]) if inner is None else inner
+    if items and all(map(_is_step, items)):
+        return items
+    if len(items) > 1 and all(isinstance(item, str) and " " in item.strip() for item in items):
+        return items
     return None
 
 
-def _by_number(fields: dict[str, object]) -> list[object] | None:
+def _by_number(fields: dict[str, Any]) -> list[object] | None:
     """Return steps that are keyed by their numbers: ``{"1": {"goal": …}, "2": …}``."""
     numbers = [_NUMBERED.fullmatch(name) for name in fields]
     found = [(int(number[1]), step) for number, step in zip(numbers, fields.values(), strict=True) if number]
-    if len(found) != len(fields) or not all(_may_be_step(step) for _, step in found):
+    if len(found) != len(fields) or not all(isinstance(step, str) or _is_step(step) for _, step in found):
         return None
     return [step for _, step in sorted(found, key=lambda one: one[0])]
 
 
-def _may_be_step(value: object) -> bool:
-    return isinstance(value, str) or (isinstance(value, dict) and _is_step(cast("object", value)))
-
-
 def _no_list(value: object) -> str:
     """Return the problem of an object whose steps are no list; empty for anything else."""
-    if not isinstance(value, dict):
-        return ""
-    fields = cast("dict[str, object]", value)
+    fields = mapping(value)
     if "steps" not in fields or isinstance(fields["steps"], list) or _text(fields, _GOALS):
         return ""
     steps = fields["steps"]
@@ -194,40 +185,41 @@ def _no_list(value: object) -> str:
 
 
 def _is_step(item: object) -> bool:
-    fields = cast("dict[str, object]", item)
+    fields = mapping(item)
     return bool(_text(fields, _GOALS) or _text(fields, _KEEPS))
 
 
-def _step(item: object) -> PlanStep:
+def _step(item: object, depth: int = 0) -> PlanStep:
     if isinstance(item, str):
         return _checked(PlanStep(plain(item)))
+    fields = mapping(item)
     if not isinstance(item, dict):
         raise BadPlanError(f"A step was {head(str(item), 80)!r}; each must be an object with a goal.")
-    fields = cast("dict[str, object]", item)
-    below: list[object] = []
-    for name in _BELOW:
-        if isinstance(found := fields.get(name), list):
-            below = cast("list[object]", found)
-            break
     step = PlanStep(
         goal=plain(_text(fields, _GOALS)),
         reason=head(_text(fields, _REASONS), _MAX_WORDS),
         check=head(_text(fields, _CHECKS), _MAX_WORDS),
-        steps=_steps_below(below),
         keep=_text(fields, _KEEPS),
         id=_text(fields, ("id",)),
         needs=_needs(fields),
         parallel=fields["parallel"] in _YES if fields.get("parallel") is not None else None,
     )
-    return _checked(step)
+    below = next(
+        (array(fields[name]) for name in _BELOW if isinstance(fields.get(name), list)), list[object]()
+    )
+    if below and depth == _DEEPEST:
+        raise BadPlanError("The steps were nested too deeply; one level below a step is allowed.")
+    return replace(_checked(step), steps=tuple(_step(one, depth + 1) for one in below))
 
 
-def _needs(fields: dict[str, object]) -> tuple[str, ...] | None:
+def _needs(fields: dict[str, Any]) -> tuple[str, ...] | None:
     """Return the names of what a step needs: a list of texts or numbers, or one text with commas."""
     value = next((fields[name] for name in _NEEDS if fields.get(name) is not None), None)
     if value is None:
         return None
-    items = cast("list[object]", value) if isinstance(value, list) else str(_plain_number(value)).split(",")
+    items = array(value)
+    if not isinstance(value, list):
+        items += str(_plain_number(value)).split(",")
     if not all(isinstance(item, str | int | float) for item in items):
         raise BadPlanError(
             '"needs" contained something other than ids: give a list of ids, {"needs": ["a"]}.'
@@ -237,21 +229,6 @@ def _needs(fields: dict[str, object]) -> tuple[str, ...] | None:
 
 def _plain_number(value: object) -> object:
     return f"{value:g}" if isinstance(value, float) else value
-
-
-def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
-    if depth > 3:
-        raise BadPlanError("The steps were nested too deeply; one level below a step is allowed.")
-    found: list[PlanStep] = []
-    for item in items:
-        fields = mapping(item)
-        inner = next((fields[name] for name in _BELOW if isinstance(fields.get(name), list)), None)
-        own: dict[str, object] = {name: value for name, value in fields.items() if name not in _BELOW}
-        step = _step(own if fields else item)
-        if inner:
-            step = replace(step, steps=_steps_below(cast("list[object]", inner), depth + 1))
-        found.append(step)
-    return tuple(found)
 
 
 def _checked(step: PlanStep) -> PlanStep:
@@ -268,15 +245,15 @@ def _checked(step: PlanStep) -> PlanStep:
     )
 
 
-def _text(fields: dict[str, object], names: Sequence[str]) -> str:
+def _text(fields: dict[str, Any], names: Sequence[str]) -> str:
     for name in names:
         value = fields.get(name)
         if isinstance(value, str) and value.strip():
             return value.strip()
         if name in (*_KEEPS, "id") and isinstance(value, int | float) and not isinstance(value, bool):
             return f"{value:g}"
-        if isinstance(value, list) and name not in _BELOW and value:
-            return "; ".join(str(one) for one in cast("list[object]", value))
+        if name not in _BELOW and (several := array(value)):
+            return "; ".join(map(str, several))
     return ""
 
 
@@ -293,10 +270,7 @@ def _added(calls: Sequence[ToolCallPart]) -> list[str]:
             add = call.arguments().get(argument)
         except ValueError:
             continue
-        if isinstance(add, str):
-            goals += split_goals(add)
-        elif isinstance(add, list):
-            goals += split_goals([str(one) for one in cast("list[object]", add)])
+        goals += split_goals(add if isinstance(add, str) else list(map(str, array(add))))
     return goals
 
 

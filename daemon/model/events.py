@@ -418,6 +418,8 @@ class SubagentCompleted(_Event):
     subagent: SubagentMeta
 
 
+GoalEvent = GoalAdded | GoalUpdated | GoalMoved | GoalRemoved
+
 Event = Annotated[
     SessionCreated
     | SessionUpdated

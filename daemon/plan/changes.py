@@ -1,4 +1,7 @@
-"""Changes of a goal tree, as data: operations return them, events store them, ``apply`` carries them out."""
+"""Changes of a goal tree, as data: operations return them, and ``apply`` carries them out.
+
+Events with fields of the same names store them, see ``daemon.state.goal_events``.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +57,13 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """Fields of a goal change; goals that change with it are in ``affected``."""
+    """Fields of a goal change; goals that change with it are in ``affected_goals``."""
 
     goal_id: str
     updates: Mapping[str, Any]
     current_id: str | None
     """The focus after the change."""
-    affected: tuple[AffectedGoal, ...] = ()
+    affected_goals: tuple[AffectedGoal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Moved:
     goal_id: str
     parent_id: str | None
     before_id: str | None
-    affected: tuple[AffectedGoal, ...] = ()
+    affected_goals: tuple[AffectedGoal, ...] = ()
     """Old and new ancestors whose cumulative numbers change; new ones that begin with the goal."""
 
 

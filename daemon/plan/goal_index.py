@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ValidationError
 
-from daemon.model.events import AffectedGoal
+from daemon.model.events import AffectedGoal, GoalAdded, GoalEvent, GoalMoved, GoalRemoved, GoalUpdated
 from daemon.model.goals import Goal, GoalStats, GoalTree
 from daemon.plan.changes import Added, Change, Moved, PlanError, Removed, Updated
 from daemon.plan.goal_stats import with_counts
@@ -253,17 +253,17 @@ class GoalIndex:
 
     # -- changing --
 
-    def apply(self, change: Change) -> None:
-        """Make a change that was planned on this state of the tree (or is replayed in the same order)."""
+    def apply(self, change: Change | GoalEvent) -> None:
+        """Make a change that was planned on this state of the tree, or that an event stores (in the same order)."""
         self.revision += 1
-        if isinstance(change, Added):
+        if isinstance(change, Added | GoalAdded):
             self._insert(change.goal, change.index)
-        elif isinstance(change, Updated):
+        elif isinstance(change, Updated | GoalUpdated):
             self._update(change.goal_id, change.updates)
-            for affected in change.affected:
+            for affected in change.affected_goals:
                 self._affect(affected)
             self._set_focus(change.current_id)
-        elif isinstance(change, Moved):
+        elif isinstance(change, Moved | GoalMoved):
             self._move(change)
         else:
             self._remove(change)
@@ -318,7 +318,7 @@ class GoalIndex:
             goal.model_copy(update={name: value for name, value in values.items() if value is not None})
         )
 
-    def _move(self, change: Moved) -> None:
+    def _move(self, change: Moved | GoalMoved) -> None:
         goal, parent = self.goals.get(change.goal_id), change.parent_id
         if goal is None or (parent is not None and parent not in self.goals):
             return
@@ -334,9 +334,9 @@ class GoalIndex:
             siblings.append(goal.id)
             self._order.append(goal.id)
         self._put(goal.model_copy(update={"parent_id": parent}))
-        self.apply_counts(change.affected)
+        self.apply_counts(change.affected_goals)
 
-    def _remove(self, change: Removed) -> None:
+    def _remove(self, change: Removed | GoalRemoved) -> None:
         goal = self.goals.pop(change.goal_id, None)
         if goal is not None:
             self._order.remove(goal.id)

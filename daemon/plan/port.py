@@ -254,10 +254,10 @@ class SessionPlan:
             return ""
         status = change.updates.get("status")
         if status == "abandoned":
-            below = f", with {_goals(len(change.affected))} below it" if change.affected else ""
+            below = f", with {_goals(len(change.affected_goals))} below it" if change.affected_goals else ""
             return f"Abandoned: {self._tree.title(change.goal_id)}{below}."
         if status == "completed":
-            above = [self._tree.title(goal.goal_id) for goal in change.affected]
+            above = [self._tree.title(goal.goal_id) for goal in change.affected_goals]
             also = f" With it: {'; '.join(above)}." if above else ""
             return f"Done: {self._tree.title(change.goal_id)}.{also}"
         return ""
@@ -338,7 +338,7 @@ def _changed(changes: Sequence[Change], names: Mapping[str, str]) -> list[PlanCh
 def _updated(change: Updated) -> list[tuple[PlanOperation, str]]:
     status = change.updates.get("status")
     if status == "completed" or status == "abandoned":
-        others = [other.goal_id for other in change.affected if other.status == status]
+        others = [other.goal_id for other in change.affected_goals if other.status == status]
         return [(status, goal_id) for goal_id in (change.goal_id, *others)]
     if "description" in change.updates:
         return [("renamed", change.goal_id)]

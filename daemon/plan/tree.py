@@ -124,7 +124,7 @@ class PlanTree(GoalIndex):
             for above in self.ancestors(goal.id)
             if above.status == "pending"
         )
-        return [Updated(goal.id, {"status": "in_progress"}, current_id=goal.id, affected=started)]
+        return [Updated(goal.id, {"status": "in_progress"}, current_id=goal.id, affected_goals=started)]
 
     def plan_begin(self, goals: Sequence[Goal]) -> list[Change]:
         """Have sub-agents work on ``goals`` at the same time: they and their pending ancestors are in progress.
@@ -262,7 +262,7 @@ class PlanTree(GoalIndex):
         if keep_needs:
             self._check_needs(move)
         affected = self._affected_by_move(goal, above_new)
-        return [replace(move, affected=tuple(self._with_previews(move, affected)))]
+        return [replace(move, affected_goals=tuple(self._with_previews(move, affected)))]
 
     def summary_of_children(self, goal_id: str, summaries: dict[str, str] | None = None) -> str:
         """Return the summary that a goal gets when its last child ends: the summaries of its live children, in order.

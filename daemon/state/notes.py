@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from daemon.model.events import (
     FilesRestored,
     GoalAdded,
+    GoalEvent,
     GoalMoved,
     GoalRemoved,
     GoalUpdated,
@@ -18,7 +19,6 @@ from daemon.model.events import (
     RestoredFile,
 )
 from daemon.model.tags import plain
-from daemon.state.goal_events import GoalEvent
 from tools.localization import t
 from tools.text.truncate import one_line
 

@@ -38,7 +38,6 @@ from daemon.model.messages import Message, NotePart, Usage, added, priced
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
 from daemon.plan.tree import PlanTree
-from daemon.state.goal_events import change_of
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.state.open_turn import OpenTurn
 from daemon.state.session_head import SessionHead
@@ -142,7 +141,7 @@ class SessionState(SessionHead):
             case MessageAdded():
                 self._add_message(event)
             case GoalAdded() | GoalUpdated() | GoalRemoved() | GoalMoved():
-                self.plan.apply(change_of(event))
+                self.plan.apply(event)
                 if isinstance(event, GoalMoved):
                     self.spending.recount(self.messages, self.plan, self.children)
             case PermissionReplied():

@@ -22,6 +22,7 @@ from daemon.model.events import (
     Event,
     ExploreCompleted,
     GoalAdded,
+    GoalEvent,
     GoalMoved,
     GoalRemoved,
     GoalUpdated,
@@ -40,7 +41,6 @@ from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
 from daemon.plan.goal_stats import OverlapTimer
 from daemon.plan.tree import MAX_DEPTH, PlanTree
-from daemon.state.goal_events import GoalEvent, change_of
 from daemon.steps.head import TraceHead
 from daemon.steps.inference import (
     PLAN_TOOLS,
@@ -149,7 +149,7 @@ class StepFold:
         return self._changes
 
     def _apply_plan(self, event: GoalEvent) -> None:
-        self.plan.apply(change_of(event))
+        self.plan.apply(event)
         match event:
             case GoalAdded():
                 self._sync(event.goal.id, event.time)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from daemon.context.tokens import estimate_tokens
-from daemon.model.events import MessageAdded
+from daemon.model.events import GoalEvent, MessageAdded
 from daemon.model.messages import Message, NotePart, Part, Role, TextPart, ToolResultPart, describe
 from daemon.model.traces import Trace
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import Change, Removed, Updated
-from daemon.state.goal_events import GoalEvent, goal_event
+from daemon.state.goal_events import goal_event
 from daemon.state.session_state import SessionState
 from tests.evals.benchmarks.context.script import Prompt, Script, Step, Use
 from tools.goal import split_goals

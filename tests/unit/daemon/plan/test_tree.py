@@ -150,7 +150,7 @@ def test_parents_complete_with_their_last_child_up_to_the_root() -> None:
     focus(tree, "1.2.1")
     (change,) = tree.plan_done("three")
     assert isinstance(change, Updated)
-    assert [affected.goal_id for affected in change.affected] == ["4", "1"]
+    assert [affected.goal_id for affected in change.affected_goals] == ["4", "1"]
     tree.apply(change)
     assert statuses(tree) == {
         "root": "completed",

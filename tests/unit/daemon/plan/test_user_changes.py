@@ -181,7 +181,7 @@ def test_move_within_a_goal_keeps_the_numbers_of_ancestors() -> None:
     work(tree, "deep")
     (change,) = move(tree, "deep", "y")
     assert isinstance(change, Moved)
-    assert [item.goal_id for item in change.affected] == [named(tree, "x").id, named(tree, "y").id]
+    assert [item.goal_id for item in change.affected_goals] == [named(tree, "x").id, named(tree, "y").id]
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ CHANGES: list[Change] = [
         "3",
         {"status": "in_progress"},
         current_id="3",
-        affected=(AffectedGoal(goal_id="1", status="in_progress"),),
+        affected_goals=(AffectedGoal(goal_id="1", status="in_progress"),),
     ),
     Moved(
         "3",
         "2",
         None,
-        affected=(AffectedGoal(goal_id="2", cumulative_stats=GoalStats(message_count=4)),),
+        affected_goals=(AffectedGoal(goal_id="2", cumulative_stats=GoalStats(message_count=4)),),
     ),
     Removed("1", current_id="3"),
 ]
@@ -72,7 +72,7 @@ def test_changed_goal_is_always_listed_among_affected_goals() -> None:
         "3",
         {"cumulative_stats": new.model_dump()},
         "3",
-        affected=(AffectedGoal(goal_id="1", cumulative_stats=new),),
+        affected_goals=(AffectedGoal(goal_id="1", cumulative_stats=new),),
     )
     event = goal_event(brought, "t", NOW, plan=plan)
     assert isinstance(event, GoalUpdated)
@@ -80,5 +80,5 @@ def test_changed_goal_is_always_listed_among_affected_goals() -> None:
         ("3", new),
         ("1", new),
     ]
-    plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
+    plan.apply(event)
     assert plan.goals["3"].cumulative_stats == plan.goals["1"].cumulative_stats == new

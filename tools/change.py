@@ -227,12 +227,16 @@ def _check_base(name: str, digest: str | None, seen: str | None, where: str = ""
         raise ToolError(message, told=t("The file has changed since the agent read it."))
 
 
-async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeOutcome:
+async def apply_changes(
+    plan: Sequence[FileChange],
+    ctx: ToolContext,
+    worded: Callable[[PermissionAsk], PermissionAsk] = lambda ask: ask,
+) -> ChangeOutcome:
     """Ask for the changes, write all of them or none, and report new diagnostics.
 
     The user's alterations before accepting are written, and the outcome reports them. Raises ToolError when nothing was
     written for a reason the model can act on, PermissionDeniedError when the answer was no. A cancellation while files
-    are being written takes effect when they all are.
+    are being written takes effect when they all are. ``worded``: returns the question in the caller's words.
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
     _check_plan(plan, names)
@@ -243,7 +247,7 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
         _check_base(names[change.path], digest, ctx.files.last_read(change.path))
     baseline = asyncio.create_task(_begin(ctx, [change.path for change in plan]))
     try:
-        approval = await ctx.permission.ask(_question(proposal, names.values()))
+        approval = await ctx.permission.ask(worded(_question(proposal, names.values())))
         run = await baseline
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError):

@@ -39,15 +39,14 @@ from tools.localization import t
 from tools.paths import explain_os_error
 from tools.ports import Editors, ToolResult
 from tools.text.truncate import head, one_line
-from tools.tool import Approval, FileChange, Permission, PermissionAsk, ToolContext, ToolError
+from tools.tool import FileChange, Permission, PermissionAsk, ToolContext, ToolError
 from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from daemon.copies.working_copy import BranchChange
     from daemon.loop.session import Session
-    from tools.access import Action
     from tools.language_ports import Diagnostics
 
 _MAX_SUMMARY = 600
@@ -117,10 +116,13 @@ async def merge_selected(
         if fresh := [branch for branch in branches if not _is_used(session, branch)]:
             _choose(session, fresh, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
         return Selection(told, branches, ())
-    outcome = await apply_changes(
-        _changes(plan, services.workspace),
-        _context(session, planned, _Titled(permission, branches, head), tool_call_id, diagnostics),
-    )
+
+    def worded(ask: PermissionAsk) -> PermissionAsk:
+        title = t("Merge branch {branches}: {title}", branches=_ids(branches), title=ask.title)
+        return replace(ask, title=title, detail=ask.detail or head)
+
+    context = _context(session, planned, permission, tool_call_id, diagnostics)
+    outcome = await apply_changes(_changes(plan, services.workspace), context, worded)
     result = outcome.result(note)
     written = tuple(dict.fromkeys(applied.file.name for applied in outcome.files))
     _choose(session, branches, _choice(tool_call_id, by, _summary(head, written, outcome)))
@@ -269,33 +271,6 @@ def _changes(plan: MergePlan, workspace: Path) -> list[FileChange]:
         )
         for file in plan.files
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Titled:
-    """The port ``Permission`` with questions that name the merge."""
-
-    permission: Permission
-    branches: tuple[BranchMeta, ...]
-    head: str
-
-    async def ask(self, ask: PermissionAsk) -> Approval:
-        title = t("Merge branch {branches}: {title}", branches=_ids(self.branches), title=ask.title)
-        return await self.permission.ask(replace(ask, title=title, detail=ask.detail or self.head))
-
-    def decide(self, permission: str, target: str) -> Action:
-        return self.permission.decide(permission, target)
-
-    @property
-    def rules_key(self) -> Hashable:
-        return self.permission.rules_key
-
-    @property
-    def denies_files(self) -> bool:
-        return self.permission.denies_files
-
-    def concealed(self, workspace: Path) -> tuple[Path, ...]:
-        return self.permission.concealed(workspace)
 
 
 def _planned(picks: Sequence[Pick], workspace: Path, editors: Editors) -> tuple[MergePlan, dict[Path, str]]:

@@ -10,10 +10,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from daemon.context.tokens import estimate_tokens
 from daemon.model.tags import plain_json
+from tools.json_access import array, mapping
 
 MAX_SUMMARY_TOKENS = 4_000
 """Most tokens of the model's answer."""
@@ -165,9 +166,7 @@ def _wrong_kinds(value: Mapping[str, Any], fields: Fields, path: str) -> Iterato
         shown = f'"{path}{name}"'
         if isinstance(wanted, Mapping):
             if isinstance(given, dict):
-                yield from _wrong_kinds(
-                    cast("dict[str, Any]", given), cast("Fields", wanted), f"{path}{name}."
-                )
+                yield from _wrong_kinds(value[name], fields[name], f"{path}{name}.")
             else:
                 yield f"{shown} must be an object, not {_kind(given)}."
         elif isinstance(wanted, list):
@@ -175,8 +174,8 @@ def _wrong_kinds(value: Mapping[str, Any], fields: Fields, path: str) -> Iterato
                 yield f"{shown} must be a list, not {_kind(given)}."
         # Text and numbers are equivalent: "15", 15 and 0.8 all have a clear meaning.
         elif isinstance(given, dict | list) and path != "key_paths.":
-            kind = _kind(cast("object", given))
-            yield f"{shown} must be {'text' if isinstance(wanted, str) else 'a number'}, not {kind}."
+            kind = "text" if isinstance(wanted, str) else "a number"
+            yield f"{shown} must be {kind}, not {_kind(value[name])}."
 
 
 def _kind(value: object) -> str:
@@ -191,28 +190,29 @@ def _kind(value: object) -> str:
 
 def _says_something(value: object, placeholder: object) -> bool:
     """Return whether a leaf is neither empty nor the example of the prompt."""
-    if isinstance(value, dict):
-        shown = cast("dict[str, object]", placeholder) if isinstance(placeholder, Mapping) else {}
-        items = cast("dict[str, object]", value).items()
-        return any(_says_something(item, shown.get(name)) for name, item in items)
-    if isinstance(value, list):
-        shown_items = cast("list[object]", placeholder) if isinstance(placeholder, list) else []
-        first = shown_items[0] if shown_items else None
-        return any(_says_something(item, first) for item in cast("list[object]", value))
+    fields, items = mapping(value), array(value)
+    if fields or items:
+        shown, first = mapping(placeholder), next(iter(array(placeholder)), None)
+        told = (
+            *((item, shown.get(name)) for name, item in fields.items()),
+            *((item, first) for item in items),
+        )
+        return any(_says_something(*one) for one in told)
     if isinstance(value, str):
         return bool(re.search(r"\w", value)) and value != placeholder
     return isinstance(value, int | float) and not isinstance(value, bool) and value != placeholder
 
 
-def _no_number(name: str) -> None:
-    # NaN and Infinity are not valid JSON: they could not be parsed again.
-    return None
+def _finite(text: str) -> float | None:
+    """Return a number; None for one that JSON cannot express: 1e999 is read as infinity."""
+    number = float(text)
+    return number if math.isfinite(number) else None
 
 
 def _objects(text: str) -> tuple[list[dict[str, Any]], bool]:
     """Return all top-level JSON objects in a text, and whether one of them has no end."""
     # Not strict: models write raw line breaks into strings.
-    decoder = json.JSONDecoder(strict=False, parse_constant=_no_number)
+    decoder = json.JSONDecoder(strict=False, parse_constant=_finite, parse_float=_finite)
     found: list[dict[str, Any]] = []
     cut_off = False
     at = text.find("{")
@@ -228,15 +228,6 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], bool]:
         except (ValueError, RecursionError):  # an absurd number or nesting
             end = at + 1
         else:
-            found.append(_finite(value))
+            found.append(value)
         at = text.find("{", end)
     return found, cut_off
-
-
-def _finite(value: Any) -> Any:
-    """1e999 is read as infinity, which cannot be written again."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in cast("list[Any]", value)]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -58,14 +58,19 @@ History = Callable[[int], str]
 
 @dataclass(frozen=True, slots=True)
 class CarriedOver:
-    """The text that a full compaction carries over, and how many of the user's messages did not fit."""
+    """The paragraphs that a full compaction carries over, and how many of the user's messages did not fit."""
 
-    text: str
+    blocks: list[str]
     shortened: int = 0
     """Only both ends of them are there."""
     left_out: int = 0
     rules: bool = False
     """There are instructions of folders among the removed messages."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n\n".join(self.blocks)
 
 
 def carried_over(
@@ -89,7 +94,7 @@ def carried_over(
     if with_plan and history is None and (goals := open_goals(plan)):
         title = "## Open goals at this time; read_progress shows their current state"
         blocks += [title, one_each(goals, MAX_GOALS)]
-    return CarriedOver("\n\n".join([*blocks, _GO_ON]), found.shortened, found.left_out, found.rules)
+    return replace(found, blocks=[*blocks, _GO_ON])
 
 
 def verbatim(
@@ -100,7 +105,7 @@ def verbatim(
     *,
     words_tokens: int = 0,
     history: History | None = None,
-) -> Verbatim:
+) -> CarriedOver:
     """Return as paragraphs what must survive of the messages with a sequence below ``keep_from``.
 
     This is everything the user said, instruction files that tools showed, reasons of abandoned goals and summaries of
@@ -293,26 +298,15 @@ def _tokens(texts: Iterable[str]) -> int:
     return sum(map(estimate_tokens, texts))
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
-    """Text as paragraphs, and how many of the user's messages were shortened or left out."""
-
-    blocks: list[str]
-    shortened: int = 0
-    left_out: int = 0
-    rules: bool = False
-    """As in CarriedOver."""
-
-
-def _fit_said(said: Sequence[str], limit: int) -> Verbatim:
+def _fit_said(said: Sequence[str], limit: int) -> CarriedOver:
     """Return all of it; else shorten the longest to one common length; else keep the first one and the newest ones."""
     blocks = [_block(text) for text in said]
     sizes = [estimate_tokens(block) for block in blocks]
     if sum(sizes) <= limit or not said:
-        return Verbatim(blocks)
+        return CarriedOver(blocks)
     if (level := _level(sizes, limit)) >= _SHORTEST:
         cut = [_block(cut_to(text, level - _AROUND)) for text in said]
-        return Verbatim(cut, shortened=sum(size > level for size in sizes))
+        return CarriedOver(cut, shortened=sum(size > level for size in sizes))
     return _ends(said, limit)
 
 
@@ -327,7 +321,7 @@ def _level(sizes: Sequence[int], limit: int) -> int:
     return left
 
 
-def _ends(said: Sequence[str], limit: int) -> Verbatim:
+def _ends(said: Sequence[str], limit: int) -> CarriedOver:
     """Return the first one, which is the mission, and the newest ones."""
     first = _block(cut_to(said[0], limit // 2))
     left = limit - estimate_tokens(first)
@@ -346,7 +340,7 @@ def _ends(said: Sequence[str], limit: int) -> Verbatim:
     texts = [said[0], *kept]
     shortened = sum(_block(text) != block for text, block in zip(texts, [first, *newest], strict=True))
     note = [f"[{dropped} more left out here]"] if dropped else []
-    return Verbatim([first, *note, *newest], shortened, dropped)
+    return CarriedOver([first, *note, *newest], shortened, dropped)
 
 
 def cut_to(text: str, limit: int) -> str:

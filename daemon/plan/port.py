@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.plan.goal_index import ENDED
@@ -26,14 +25,6 @@ _RENUMBERED = 12
 
 class StaleNumberError(PlanError):
     """A display number that names another goal than when the model saw the plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class _PlanCall:
-    """The operations of one call, in order. ``ending``: the goal that it completes or abandons."""
-
-    operations: list[Operation]
-    ending: Goal | None
 
 
 class SessionPlan:
@@ -67,16 +58,16 @@ class SessionPlan:
         ``focus`` may name a goal that the same call adds.
         """
         try:
-            call = self._understood(edit)
-            changes = self._planned(call.operations)
+            operations, ending = self._understood(edit)
+            changes = self._planned(operations)
         except PlanError as error:
             raise self._refusal(error) from error
         lines: list[str] = []
-        if edit.revert_files and call.ending is not None:
-            lines.append(await self._reverted(call.ending))
+        if edit.revert_files and ending is not None:
+            lines.append(await self._reverted(ending))
             # The user was asked, and may have changed the plan in the meantime.
             try:
-                changes = self._planned(call.operations)
+                changes = self._planned(operations)
             except PlanError as error:
                 raise ToolError(f"{lines[0]}\n{self._refusal(error)}") from error
         return self._done(changes, lines)
@@ -108,7 +99,8 @@ class SessionPlan:
 
     # -- planning --
 
-    def _understood(self, edit: PlanEdit) -> _PlanCall:
+    def _understood(self, edit: PlanEdit) -> tuple[list[Operation], Goal | None]:
+        """Return the operations of a call, in order, and the goal that it completes or abandons."""
         tree = self._tree
         subject = tree.goals.get(tree.current_id or "") if edit.goal is None else self._find(edit.goal)
         ending = subject if edit.ends else None
@@ -129,7 +121,7 @@ class SessionPlan:
         if (rename := edit.rename) is not None:
             named = None if edit.goal is None else subject
             operations.append(lambda plan: _rename(plan, rename, named))
-        return _PlanCall(operations, ending)
+        return operations, ending
 
     def _focused_first(self, edit: PlanEdit, ending: Goal | None) -> Goal | None:
         """Return the goal to focus before anything is added; None for none, and for one that the call adds.

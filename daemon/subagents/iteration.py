@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import UnknownAgentError
@@ -50,14 +50,6 @@ _DETAIL = 5_000
 """Characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionReport:
-    """The final report of an execute agent. ``success_rate``: 0 to 1, None when it gave none."""
-
-    report: str
-    success_rate: float | None = None
-
-
 def handover_source(state: SessionState, *, report: str = "") -> HandoverSource:
     """Return a session as one that hands its work over."""
     return HandoverSource(
@@ -68,17 +60,6 @@ def handover_source(state: SessionState, *, report: str = "") -> HandoverSource:
         changed_files=changed_paths(state.messages),
         report=report,
     )
-
-
-def reported(messages: Sequence[Message]) -> ExecutionReport:
-    """Return the last ``hand_over`` of an execute agent, else its last words."""
-    for message in reversed(messages):
-        result = message.tool_result() if message.role == "tool" else None
-        if result is not None and result.name == "hand_over" and not result.is_error:
-            report, rate = result.metadata.get("report"), result.metadata.get("success_rate")
-            if isinstance(report, str):
-                return ExecutionReport(report, float(rate) if isinstance(rate, int | float) else None)
-    return ExecutionReport(last_report(messages))
 
 
 async def report_back(
@@ -188,8 +169,18 @@ async def _carried_out(
 
 
 def _result(messages: Sequence[Message]) -> dict[str, object]:
-    said = reported(messages)
-    return {"summary": said.report, "success_rate": said.success_rate}
+    """Return the report of an execute agent, and its success rate (0 to 1; None when it gave none).
+
+    They are those of its last ``hand_over``; without one, its last words are the report.
+    """
+    for message in reversed(messages):
+        result = message.tool_result() if message.role == "tool" else None
+        if result is not None and result.name == "hand_over" and not result.is_error:
+            report, rate = result.metadata.get("report"), result.metadata.get("success_rate")
+            if isinstance(report, str):
+                rate = float(rate) if isinstance(rate, int | float) else None
+                return {"summary": report, "success_rate": rate}
+    return {"summary": last_report(messages), "success_rate": None}
 
 
 async def _earlier(session: Session, meta: SubagentMeta) -> str:

@@ -12,7 +12,6 @@ import importlib
 import json
 import logging
 import re
-import secrets
 import sys
 import threading
 import types
@@ -31,7 +30,7 @@ from tools.json_access import array, mapping
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
 OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://127.0.0.1:11434"
@@ -184,18 +183,11 @@ class _ModelTarget:
 class LiteLLMProvider:
     """Implements ``Provider`` over ``litellm.acompletion``."""
 
-    def __init__(
-        self,
-        family: str = "",
-        *,
-        timeout_s: float = 600.0,
-        new_id: Callable[[], str] = lambda: secrets.token_hex(6),
-    ) -> None:
-        """``family``: ``openai``, ``custom``, ``ollama``, or empty when the model's name has it. ``new_id`` names tool
-        calls of servers that leave them without an id. ``timeout_s``: silence until a call counts as dead."""
+    def __init__(self, family: str = "", *, timeout_s: float = 600.0) -> None:
+        """``family``: ``openai``, ``custom``, ``ollama``, or empty when the model's name has it. ``timeout_s``: silence
+        until a call counts as dead."""
         self._family = family
         self._timeout_s = timeout_s
-        self._new_id = new_id
 
     def check(self, model: str, env: Mapping[str, str]) -> None:
         """Raise ProviderError when no call of ``model`` can be made, because its key or address is missing."""
@@ -216,7 +208,7 @@ class LiteLLMProvider:
         library = await _library()
         if request.model.startswith("vertex_ai/"):
             await asyncio.to_thread(shorten_google_check)
-        answer = AnswerBuilder(request.model, target.host, self._new_id)
+        answer = AnswerBuilder(request.model, target.host)
         arguments = _arguments(target, request, self._timeout_s)
         here = asyncio.get_running_loop()
         arrived: asyncio.Queue[list[ProviderEvent] | Exception | None] = asyncio.Queue()

@@ -6,6 +6,7 @@ Servers differ: some send tool calls in pieces by index, some whole, some all at
 from __future__ import annotations
 
 import json
+import secrets
 from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.model.messages import StopReason, Usage
@@ -27,7 +28,10 @@ _STOPS: dict[str, StopReason] = {
 class AnswerBuilder(AnswerParts):
     """Feed it the chunks; it answers with events. Chunks are Any: servers leave out what types promise."""
 
-    def __init__(self, model: str, host: str, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, model: str, host: str, new_id: Callable[[], str] = lambda: secrets.token_hex(6)
+    ) -> None:
+        """``new_id`` names tool calls of servers that leave them without an id."""
         super().__init__(model)
         self._host = host
         self._new_id = new_id

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from typing import TYPE_CHECKING, Any
 
 from daemon.model.messages import Usage
@@ -15,7 +14,7 @@ from tools.localization import t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 FAMILY = "vscode"
 _LETTERS_A_TOKEN = 4
@@ -31,17 +30,10 @@ _MAX_WORDS = 600
 class VSCodeProvider:
     """Implements ``Provider`` over the language models of an attached editor."""
 
-    def __init__(
-        self,
-        editors: EditorModels = EDITORS,
-        *,
-        silence_s: float = 600.0,
-        new_id: Callable[[], str] = lambda: secrets.token_hex(6),
-    ) -> None:
+    def __init__(self, editors: EditorModels = EDITORS, *, silence_s: float = 600.0) -> None:
         """``silence_s``: seconds without a piece until a call counts as dead; VS Code may be asking the user."""
         self._editors = editors
         self._silence_s = silence_s
-        self._new_id = new_id
 
     async def stream(self, request: ModelRequest) -> ProviderEvents:
         """Play one call; see ``Provider.stream``."""
@@ -49,7 +41,7 @@ class VSCodeProvider:
         if editor is None:
             raise _no_window(request.model)
         messages = openai_wire.to_messages(request)
-        answer = AnswerBuilder(f"{FAMILY}/{request.model}", HOST, self._new_id)
+        answer = AnswerBuilder(f"{FAMILY}/{request.model}", HOST)
         chat = self._editors.begin(editor)
         sent = calls = 0
         try:

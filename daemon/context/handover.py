@@ -141,25 +141,16 @@ def newest_summary(messages: Sequence[Message], agent: str) -> dict[str, Any] | 
     return None
 
 
-def last_words(messages: Sequence[Message]) -> str:
-    """Return the last text of the agent, with or without tool calls; empty when there is none."""
-    said = (m.text().strip() for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
+def last_words(messages: Sequence[Message], *, with_calls: bool = True) -> str:
+    """Return the last text of the agent; empty when there is none. ``with_calls``: also one beside tool calls."""
+    own = (m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
+    said = (m.text().strip() for m in own if with_calls or not m.tool_calls())
     return next(filter(None, said), "")
 
 
 def last_report(messages: Sequence[Message]) -> str:
     """Return the last text of the agent in a message without tool calls; empty when there is none."""
-    return next(
-        (
-            message.text().strip()
-            for message in reversed(messages)
-            if message.role == "assistant"
-            and message.compaction() is None
-            and not message.tool_calls()
-            and message.text().strip()
-        ),
-        "",
-    )
+    return last_words(messages, with_calls=False)
 
 
 def changed_paths(messages: Iterable[Message]) -> list[str]:

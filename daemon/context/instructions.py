@@ -11,18 +11,19 @@ as information about the project, with the note that it must not be obeyed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from daemon.context.instruction_text import Imports, Readable, read_text, real_file
 from daemon.context.rule_files import has_rule_folders, rule_files
 from daemon.model.tags import attribute, plain
 from tools.diff.unified_diff import shown_name
-from tools.json_access import mappings
+from tools.json_access import mapping, mappings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from tools.tool import ToolResult
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
@@ -202,11 +203,7 @@ def with_instructions(result: ToolResult, found: Mapping[str, str], *, trusted: 
 
 def instructions_of(metadata: Mapping[str, object], key: str = METADATA_KEY) -> dict[str, str]:
     """Return what ``with_instructions`` put into a result's metadata; empty when there is nothing or it is damaged."""
-    value = metadata.get(key)
-    if not isinstance(value, Mapping):
-        return {}
-    items = cast("Mapping[object, object]", value).items()
-    return {path: text for path, text in items if isinstance(path, str) and isinstance(text, str)}
+    return {path: text for path, text in mapping(metadata.get(key)).items() if isinstance(text, str)}
 
 
 def instruction_block(path: str, text: str, *, trusted: bool = True) -> str:

@@ -28,7 +28,7 @@ from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.tool import PermissionAsk, PermissionDeniedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from daemon.copies.working_copy import WorkingCopy
     from daemon.loop.session import Session
@@ -269,11 +269,14 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
 
 
-def _pytest(text: str) -> TestCounts | None:
-    if (match := _last(_PYTEST, text)) is None:
+def _named(
+    pattern: re.Pattern[str], passed: Sequence[str], failed: Sequence[str], text: str
+) -> TestCounts | None:
+    """Read a summary in which a word stands behind each number."""
+    if (match := _last(pattern, text)) is None:
         return None
     words = (match[1] or "").replace("subtests passed", "")
-    return TestCounts(_number(words, "passed", "xpassed"), _number(words, "failed", "errors?"), match.start())
+    return TestCounts(_number(words, *passed), _number(words, *failed), match.start())
 
 
 def _unittest(text: str) -> TestCounts | None:
@@ -285,13 +288,6 @@ def _unittest(text: str) -> TestCounts | None:
     failed = told.get("failures", 0) + told.get("errors", 0) + told.get("unexpected successes", 0)
     others = told.get("skipped", 0) + told.get("expected failures", 0)
     return TestCounts(max(0, int(match[1]) - failed - others), failed, match.start())
-
-
-def _javascript(pattern: re.Pattern[str], text: str) -> TestCounts | None:
-    """Read a summary of jest or vitest."""
-    if (match := _last(pattern, text)) is None:
-        return None
-    return TestCounts(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
 
 
 def _mocha(text: str) -> TestCounts | None:
@@ -337,10 +333,10 @@ def _tap(text: str) -> TestCounts | None:
 
 
 _READERS: tuple[Callable[[str], TestCounts | None], ...] = (
-    _pytest,
+    partial(_named, _PYTEST, ("passed", "xpassed"), ("failed", "errors?")),
     _unittest,
-    partial(_javascript, _JEST),
-    partial(_javascript, _VITEST),
+    partial(_named, _JEST, ("passed",), ("failed",)),
+    partial(_named, _VITEST, ("passed",), ("failed",)),
     _mocha,
     _cargo,
     _go,

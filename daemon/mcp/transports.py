@@ -13,10 +13,11 @@ import json
 import re
 from collections import deque
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
+from anyio.abc import ObjectReceiveStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
@@ -65,7 +66,7 @@ class TooLongError(Exception):
         super().__init__(f"the server sent a message of more than {MAX_MESSAGE:,} bytes")
 
 
-class Paced:
+class Paced(ObjectReceiveStream[Received]):
     """A stream of the SDK that a server cannot flood, be it with notifications, requests or answers to nothing.
 
     What is not read fills the pipe, and then the server itself waits. Many reports of progress before a result must not
@@ -123,21 +124,6 @@ class Paced:
     async def aclose(self) -> None:
         """Close the stream."""
         await self._stream.aclose()
-
-    def __aiter__(self) -> Paced:
-        return self
-
-    async def __anext__(self) -> Received:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _kind(received: Received) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -63,16 +63,18 @@ class Field:
     """Bounds: of a number, of the characters of a text, or of how many options are chosen."""
     default: Value | None = None
     """The answer when the user leaves the field empty."""
+    problem: str = ""
+    """With the last answer, for the user."""
 
-    def question(self, problem: str = "") -> Question:
-        """Return the question to the user. ``problem``: with the last answer."""
+    def question(self) -> Question:
+        """Return the question to the user."""
         hints = [self.about] if self.about else []
         if self.default is not None:
             hints.append(t("If you leave it empty: {value}.", value=shown_line(self._said(self.default))))
         elif not self.required:
             hints.append(t("You may leave it empty."))
         options = tuple(QuestionOption(label=label) for label, _ in self.options)
-        lines = [*([problem] if problem else []), self.title, *hints]
+        lines = [*([self.problem] if self.problem else []), self.title, *hints]
         return Question(text="\n".join(lines), options=options, multiple=self.kind == "array")
 
     def value(self, answer: QuestionAnswer) -> Value | None:
@@ -177,11 +179,8 @@ class Form:
     message: str
     fields: tuple[Field, ...]
 
-    def questions(self, wrong: Mapping[str, str] | None = None) -> tuple[Question, ...]:
-        """Return the questions to the user; the first one says who asks.
-
-        ``wrong``: the fields to ask again, each with the problem of its last answer; None: all.
-        """
+    def questions(self) -> tuple[Question, ...]:
+        """Return the questions to the user; the first one says who asks."""
         lines = [
             # Our words come first, so that the server's cannot push them out of sight.
             t(
@@ -193,37 +192,28 @@ class Form:
         if not self.fields:
             yes, no = _confirmations()
             return (_yes_or_no(lines, yes, no),)
-        asked, problems = self.asked(wrong), wrong or {}
-        first, *others = (
-            field.question(problems.get(field.name, "") if at else "") for at, field in enumerate(asked)
-        )
-        problem = problems.get(asked[0].name)
-        whole = "\n".join([*([problem] if problem else []), *lines, "", first.text])
-        return (first.model_copy(update={"text": whole}), *others)
-
-    def asked(self, wrong: Mapping[str, str] | None = None) -> tuple[Field, ...]:
-        """Return the fields of ``questions``."""
-        return tuple(field for field in self.fields if wrong is None or field.name in wrong)
+        first, *others = self.fields
+        question = replace(first, problem="").question()
+        whole = "\n".join([*([first.problem] if first.problem else []), *lines, "", question.text])
+        return (question.model_copy(update={"text": whole}), *(field.question() for field in others))
 
     def declined(self, answers: Sequence[QuestionAnswer]) -> bool:
         """Return whether the user declined a form without fields."""
         return not self.fields and _confirmations()[0] not in answers[0].chosen
 
-    def content(
-        self, answers: Sequence[QuestionAnswer], wrong: Mapping[str, str] | None = None
-    ) -> tuple[dict[str, Value], dict[str, str]]:
-        """Return the answers to ``questions`` by name, and the problems of those that do not fit."""
+    def content(self, answers: Sequence[QuestionAnswer]) -> tuple[dict[str, Value], Form | None]:
+        """Return the answers to ``questions`` by name, and the form to ask again of those that do not fit."""
         found: dict[str, Value] = {}
-        problems: dict[str, str] = {}
-        for field, answer in zip(self.asked(wrong), answers, strict=bool(self.fields)):
+        wrong: list[Field] = []
+        for field, answer in zip(self.fields, answers, strict=bool(self.fields)):
             try:
                 value = field.value(answer)
             except _WrongAnswerError as error:
-                problems[field.name] = str(error)
+                wrong.append(replace(field, problem=str(error)))
                 continue
             if value is not None:
                 found[field.name] = value
-        return found, problems
+        return found, replace(self, fields=tuple(wrong)) if wrong else None
 
 
 def _confirmations() -> tuple[str, str]:

@@ -121,20 +121,21 @@ class CallRequests:
             form = elicitation.form(self._server, message, without_secrets(params.requested_schema))
         except (BadRequestError, ValueError) as error:
             return refusal(str(error), types.INVALID_PARAMS)
+        names = [field.name for field in form.fields]
         content: dict[str, Value] = {}
-        wrong: dict[str, str] | None = None
         for _ in range(_TRIES):
             try:
-                approval = await self._asked(form.questions(wrong))
+                approval = await self._asked(form.questions())
             except PermissionDeniedError as denied:
                 return _unanswered(denied)
             if form.declined(approval.answers):
                 return types.ElicitResult(action="decline")
-            fitting, wrong = form.content(approval.answers, wrong)
+            fitting, again = form.content(approval.answers)
             content |= fitting
-            if not wrong:
-                ordered = {field.name: content[field.name] for field in form.fields if field.name in content}
+            if again is None:
+                ordered = {name: content[name] for name in names if name in content}
                 return types.ElicitResult(action="accept", content={**ordered})
+            form = again
         return types.ElicitResult(action="cancel")
 
     async def _page(self, params: types.ElicitRequestURLParams) -> types.ElicitResult | types.ErrorData:

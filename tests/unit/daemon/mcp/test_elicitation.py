@@ -22,8 +22,9 @@ def answered(
 ) -> Any:
     said = [QuestionAnswer(text=one) if isinstance(one, str) else one for one in answers]
     asked = made(properties, *required)
-    content, wrong = asked.content(said)
-    return None if asked.declined(said) else "; ".join(wrong.values()) or content
+    content, again = asked.content(said)
+    wrong = "" if again is None else "; ".join(one.problem for one in again.fields)
+    return None if asked.declined(said) else wrong or content
 
 
 CITY = {"type": "string", "title": "City", "oneOf": [{"const": "vie", "title": "Vienna"}, {"const": "rom"}]}
@@ -44,15 +45,15 @@ def test_the_first_question_says_who_asks() -> None:
 
 def test_only_wrong_fields_are_asked_again_with_the_reason() -> None:
     asked = made({"city": CITY, "people": {"type": "integer"}, "when": {"type": "integer"}}, "city")
-    content, wrong = asked.content(
+    content, again = asked.content(
         [QuestionAnswer(chosen=("rom",)), QuestionAnswer(text="two"), QuestionAnswer(text="soon")]
     )
     assert content == {"city": "rom"}
-    people, when = asked.questions(wrong)
+    assert again is not None
+    people, when = again.questions()
     assert people.text.startswith("people: write a whole number.\nYour answer goes to the MCP server travel.")
     assert when.text.startswith("when: write a whole number.\nwhen\n")
-    content, wrong = asked.content([QuestionAnswer(text="2"), QuestionAnswer(text="")], wrong)
-    assert (content, wrong) == ({"people": 2}, {})
+    assert again.content([QuestionAnswer(text="2"), QuestionAnswer(text="")]) == ({"people": 2}, None)
 
 
 def test_answers_of_each_kind() -> None:
@@ -151,7 +152,7 @@ def test_any_schema_is_refused_or_asked(properties: dict[str, Any], text: str, r
         return
     questions = asked.questions()
     answers = [QuestionAnswer(text=text)] * len(questions)
-    content, wrong = asked.content(answers)
-    assert not content.keys() & wrong.keys()
-    if wrong:
-        assert len(asked.questions(wrong)) == len(wrong)
+    content, again = asked.content(answers)
+    if again is not None:
+        assert not content.keys() & {one.name for one in again.fields}
+        assert len(again.questions()) == len(again.fields)

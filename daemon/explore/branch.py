@@ -278,20 +278,19 @@ class Branch:
         unnoticed."""
         try:
             origin = self._host.parent.services.workspace
-            found = await asyncio.to_thread(
+            files, self._note = await asyncio.to_thread(
                 ignored_changes, child.files.history, copy.root, origin, outcome.changes
             )
         except OSError as error:
             log.warning("what %s wrote beside its changes is not known: %s", self._task.session_id, error)
             return outcome
-        self._note = found.words
-        if found.files:
-            first = f"{self._task.branch_id}:{found.files[0].name}"
+        if files:
+            first = f"{self._task.branch_id}:{files[0].name}"
             self._note += t(
                 " They are kept, but merged only when selected by name, for example {first}.",
                 first=head(first, 200),
             )
-        return dataclasses.replace(outcome, ignored=found.files)
+        return dataclasses.replace(outcome, ignored=files)
 
     async def _rescued(
         self, outcome: BranchOutcome, child: Session, copy: WorkingCopy, error: Exception

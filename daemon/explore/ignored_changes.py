@@ -7,7 +7,6 @@ The comparison leaves out what git ignores, and it may fail. These files exist n
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,28 +32,6 @@ _NAMED = 10
 _GENERATED = frozenset((*HEAVY, "build", ".git"))
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredChanges:
-    """Files that are not among a branch's changes."""
-
-    files: tuple[BranchChange, ...] = ()
-    """The files; ``before`` is None because their content before is unknown."""
-    with_git: bool = True
-
-    @property
-    def words(self) -> str:
-        """Return a note for those who compare the branches; empty when there is nothing."""
-        if not self.files:
-            return ""
-        why = (
-            t("git ignores them")
-            if self.with_git
-            else t("folders with this name are skipped in folders without git")
-        )
-        files = short_names(self.files)
-        return t("Not included in its changes, because {with_git}: {files}.", with_git=why, files=files)
-
-
 def short_names(files: Sequence[BranchChange]) -> str:
     """Return the first of them, and how many more there are."""
     shown = ", ".join(head(shown_name(change.name), 120) for change in files[:_NAMED])
@@ -64,8 +41,12 @@ def short_names(files: Sequence[BranchChange]) -> str:
 
 def ignored_changes(
     history: SessionHistory, root: Path, origin: Path, changes: Collection[BranchChange]
-) -> IgnoredChanges:
-    """Return the branch's files that the comparison has left out, with their current content. Raises OSError."""
+) -> tuple[tuple[BranchChange, ...], str]:
+    """Return the branch's files that the comparison has left out, with their current content, and a note for those who
+    compare the branches, which is empty when there are none.
+
+    ``before`` of the files is None because their content before is unknown. Raises OSError.
+    """
     git = Git.of(root, origin)
     known = {change.name for change in changes}
     names = [name for name in _wrote(history, root) if name not in known]
@@ -81,7 +62,16 @@ def ignored_changes(
         for name in sorted(set(wanted) - known)
         if (now := _now(root, name)) is not None
     ]
-    return IgnoredChanges(tuple(_bounded(found)), git is not None)
+    files = tuple(_bounded(found))
+    if not files:
+        return (), ""
+    why = (
+        t("folders with this name are skipped in folders without git")
+        if git is None
+        else t("git ignores them")
+    )
+    named = short_names(files)
+    return files, t("Not included in its changes, because {with_git}: {files}.", with_git=why, files=named)
 
 
 def recorded_changes(history: SessionHistory, root: Path) -> tuple[BranchChange, ...]:

@@ -158,7 +158,7 @@ class Connection:
         self.calls += 1
         try:
             # Not session.call_tool, which checks results against schemas of the server: both may be hostile.
-            async with session.calls.running(requests, timeout_s):
+            async with requests.running(session.calls, timeout_s):
                 return await session.send_request(request, types.CallToolResult, math.inf, None, on_progress)
         except TimeoutError as error:
             raise ToolError(

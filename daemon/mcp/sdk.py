@@ -20,7 +20,7 @@ from mcp_types import JSONRPCResponse, methods
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from daemon.mcp.server_requests import RunningCalls, without_secrets
+from daemon.mcp.server_requests import asking, without_secrets
 from daemon.mcp.transports import Paced
 from daemon.version import product_version
 from tools.json_access import mapping, string
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp.client.session import MessageHandlerFnT
+
+    from daemon.mcp.server_requests import CallRequests
 
 _METHODS = {
     "tools": "tools/list",
@@ -64,13 +66,26 @@ class ServerSession(ClientSession):
         self, streams: tuple[Any, Any], timeout_s: float, workspace: Path, heard: MessageHandlerFnT
     ) -> None:
         """``timeout_s``: of requests that name none of their own. ``heard``: gets notifications."""
-        self.calls = RunningCalls()
+        self.calls: list[CallRequests] = []
+        """The calls of tools that run."""
         self._asked: dict[str, Listing] = {}
         """The lists that are asked for now, by the key of their entries."""
         root = types.Root(uri=workspace.as_uri(), name=workspace.name)  # pyright: ignore[reportArgumentType]
 
         async def roots(context: object) -> types.ListRootsResult:
             return types.ListRootsResult(roots=[root])
+
+        async def elicit(
+            context: object, params: types.ElicitRequestParams
+        ) -> types.ElicitResult | types.ErrorData:
+            call = asking(self.calls)
+            return call if isinstance(call, types.ErrorData) else await call.elicit(params)
+
+        async def sample(
+            context: object, params: types.CreateMessageRequestParams
+        ) -> types.CreateMessageResult | types.ErrorData:
+            call = asking(self.calls)
+            return call if isinstance(call, types.ErrorData) else await call.sample(params)
 
         read, write = streams
         paced: Any = Paced(read, self._look)
@@ -79,8 +94,8 @@ class ServerSession(ClientSession):
             write,
             read_timeout_seconds=timeout_s,
             list_roots_callback=roots,
-            elicitation_callback=self.calls.elicit,
-            sampling_callback=self.calls.sample,
+            elicitation_callback=elicit,
+            sampling_callback=sample,
             message_handler=heard,
             client_info=types.Implementation(name="goalwright", version=product_version()),
         )

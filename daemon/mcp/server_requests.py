@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
     from pathlib import Path
 
-    from mcp.client.session import ClientRequestContext
-
     from daemon.mcp.elicitation import Value
     from daemon.mcp.sampling import Sample
     from tools.tool import Approval, Question, ToolContext
@@ -64,12 +62,17 @@ class CallRequests:
         self._clock: asyncio.Timeout | None = None
 
     @asynccontextmanager
-    async def running(self, timeout_s: float) -> AsyncGenerator[None]:
-        """Run the call inside of this. Raises TimeoutError after ``timeout_s``, without the time that users took."""
+    async def running(self, calls: list[CallRequests], timeout_s: float) -> AsyncGenerator[None]:
+        """Run the call inside of this. Raises TimeoutError after ``timeout_s``, without the time that users took.
+
+        ``calls``: those of the server that run.
+        """
+        calls.append(self)
         try:
             async with asyncio.timeout(timeout_s) as self._clock:
                 yield
         finally:
+            calls.remove(self)
             self._clock = None
             for task in self._answering:
                 task.cancel()
@@ -204,43 +207,13 @@ class CallRequests:
                 clock.reschedule(loop.time() + left)
 
 
-class RunningCalls:
-    """The calls of one server that run, and the answers to what it asks meanwhile."""
-
-    def __init__(self) -> None:
-        self._calls: list[CallRequests] = []
-
-    @asynccontextmanager
-    async def running(self, call: CallRequests, timeout_s: float) -> AsyncGenerator[None]:
-        """See ``CallRequests.running``."""
-        self._calls.append(call)
-        try:
-            async with call.running(timeout_s):
-                yield
-        finally:
-            self._calls.remove(call)
-
-    async def elicit(
-        self, context: ClientRequestContext, params: types.ElicitRequestParams
-    ) -> types.ElicitResult | types.ErrorData:
-        """Answer an elicitation."""
-        call = self._asking()
-        return call if isinstance(call, types.ErrorData) else await call.elicit(params)
-
-    async def sample(
-        self, context: ClientRequestContext, params: types.CreateMessageRequestParams
-    ) -> types.CreateMessageResult | types.ErrorData:
-        """Answer a request for the model."""
-        call = self._asking()
-        return call if isinstance(call, types.ErrorData) else await call.sample(params)
-
-    def _asking(self) -> CallRequests | types.ErrorData:
-        """Return the call that a request belongs to: the newest one."""
-        if not self._calls:
-            return refusal("nothing may be asked while no tool call runs")
-        if any(call.session != self._calls[-1].session for call in self._calls):
-            return refusal("several sessions use this server now, so it is not known who should answer")
-        return self._calls[-1]
+def asking(running: Sequence[CallRequests]) -> CallRequests | types.ErrorData:
+    """Return the call that a request of the server belongs to: the newest of those that run."""
+    if not running:
+        return refusal("nothing may be asked while no tool call runs")
+    if any(call.session != running[-1].session for call in running):
+        return refusal("several sessions use this server now, so it is not known who should answer")
+    return running[-1]
 
 
 def without_secrets(value: Any) -> Any:

@@ -140,7 +140,7 @@ async def test_the_time_of_the_user_is_not_the_calls(tmp_path: Path) -> None:
         for connection in bench.core.mcp._connections.values():  # pyright: ignore[reportPrivateUsage]
             server = connection._session  # pyright: ignore[reportPrivateUsage]
             assert server is not None
-            (running,) = server.calls._calls  # pyright: ignore[reportPrivateUsage]
+            (running,) = server.calls
             assert running._clock is not None and running._clock.when() is None  # pyright: ignore[reportPrivateUsage]
         reply(bench, QuestionAnswer(chosen=("Rome",)))
         await finish(turn)

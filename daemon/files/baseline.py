@@ -44,7 +44,7 @@ class Baseline:
             self._earlier = {path: (str(stamp), str(digest)) for path, (stamp, digest) in raw.items()}
         named = {digest for _, digest in self._earlier.values()}
         with contextlib.suppress(OSError):
-            for path in self._blobs.folder.glob("*/*"):
+            for path in self._blobs.all():
                 if path.name in named:
                     self._sizes[path.name] = path.stat().st_size
                     self._total += self._sizes[path.name]

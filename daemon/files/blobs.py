@@ -9,6 +9,7 @@ from tools.files.regular_files import make_folder, os_errors, sha256, write_priv
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -30,7 +31,7 @@ class Blobs:
         path = self.path(digest)
         # A machine crash may leave a file whose content never reached the disk.
         if not path.exists() or path.stat().st_size != len(data):
-            make_folder(path.parent, 0o700)
+            make_folder(self.folder, 0o700)
             write_private(path, data)
         return digest
 
@@ -45,6 +46,12 @@ class Blobs:
             raise BlobError(t("The stored content {digest} is damaged.", digest=digest[:12]))
         return data
 
+    def all(self) -> Iterator[Path]:
+        """Yield the files of all contents. Raises OSError."""
+        return (path for path in self.folder.rglob("*") if path.is_file())
+
     def path(self, digest: str) -> Path:
-        """Return where a content is."""
-        return self.folder / digest[:2] / digest
+        """Return where a content is. In older sessions it is in one of 256 folders, which took longer to make than to
+        write the contents."""
+        older = self.folder / digest[:2] / digest
+        return older if older.exists() else self.folder / digest

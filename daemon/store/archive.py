@@ -42,7 +42,7 @@ MANIFEST = "goalwright-trace.json"
 TOP = "trace/"
 _SESSION = r"(?:(?:branches/[A-Z]{1,3}|agents/s[0-9]{1,6})/){0,8}"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}"
-_BLOB = r"[0-9a-f]{2}/[0-9a-f]{64}"
+_BLOB = r"(?:[0-9a-f]{2}/)?[0-9a-f]{64}"
 _KINDS = {
     "log": r"events\.jsonl",
     "derived": r"meta\.json|goal\.json|messages/[A-Za-z0-9_-]{1,100}\.json",
@@ -181,7 +181,7 @@ def _found(folder: Path) -> _ArchivedFiles:
         if kind == "content":
             digest = sha256(clean)
             found.renamed[path.name.encode()] = digest.encode()
-            name = f"{name[:-67]}{digest[:2]}/{digest}"
+            name = re.sub(f"{_BLOB}$", digest, name)
         elif name.endswith("result/changes.patch"):
             found.renamed[sha256(data).encode()] = sha256(clean).encode()
         found.files[name] = path

@@ -326,9 +326,9 @@ def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> N
 
 
 def _has_its_folder(name: str) -> bool:
-    """Return whether a content is in the folder of its hash; it could not be found anywhere else."""
+    """Return whether a content is where it is looked for: see ``Blobs.path``."""
     _, folder, digest = name.rsplit("/", 2)
-    return digest.startswith(folder)
+    return folder in ("blobs", "contents") or digest.startswith(folder)
 
 
 def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[tuple[RebuiltSession, ...], tuple[str, ...]]:

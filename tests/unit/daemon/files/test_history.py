@@ -190,13 +190,16 @@ async def test_unstorable_version_prevents_the_change(tmp_path: Path) -> None:
         await history.keep([FileChange(A, b"1", b"2")], "c")
 
 
-async def test_content_truncated_by_a_crash_is_rewritten(history: SessionHistory, folder: Path) -> None:
+@pytest.mark.parametrize("older", [False, True])
+async def test_content_truncated_by_a_crash_is_rewritten(
+    history: SessionHistory, folder: Path, older: bool
+) -> None:
     sha256 = hashlib.sha256(b"whole").hexdigest()
-    path = folder / "blobs" / sha256[:2] / sha256
+    path = folder / "blobs" / (sha256[:2] if older else "") / sha256
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
     await history.keep([FileChange(A, b"whole", b"x")], "c")
-    assert history.blobs.get(sha256) == b"whole"
+    assert history.blobs.get(sha256) == path.read_bytes() == b"whole"
 
 
 @pytest.mark.parametrize("damage", [b"", b"other", None])
@@ -205,7 +208,7 @@ async def test_damaged_content_is_never_returned(
 ) -> None:
     await history.keep([FileChange(A, b"whole", b"x")], "c")
     sha256 = hashlib.sha256(b"whole").hexdigest()
-    path = folder / "blobs" / sha256[:2] / sha256
+    path = folder / "blobs" / sha256
     if damage is None:
         path.unlink()
     else:

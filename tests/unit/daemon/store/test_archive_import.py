@@ -181,11 +181,12 @@ def test_logs_that_are_too_long(
     )
 
 
+@pytest.mark.parametrize("older", [False, True])
 def test_content_with_a_wrong_hash_is_refused(
-    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], older: bool
 ) -> None:
     digest = sha256(b"good")
-    name = f"trace/files/blobs/{digest[:2]}/{digest}"
+    name = f"trace/files/blobs/{f'{digest[:2]}/' if older else ''}{digest}"
     assert "is damaged:" in refused(store, write(tmp_path, packed({**good, name: b"evil"})))
 
 

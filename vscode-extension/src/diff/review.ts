@@ -56,7 +56,7 @@ export class Review extends Observable {
     this.proposals = new Proposals(daemon, (...about) => this.proposedText(...about), draft, log);
     this.disposables.push(
       this.proposals,
-      this.proposals.onDidEdit((proposed) => this.quietly(this.inOrder(() => this.note(proposed)))),
+      this.proposals.onDidEdit((proposed) => this.quietly(this.note(proposed))),
       vscode.window.onDidChangeTextEditorSelection(({ kind, textEditor }) => {
         if (kind === vscode.TextEditorSelectionChangeKind.Keyboard && textEditor.document.uri.scheme === "file") {
           this.lastKeystroke = Date.now();
@@ -292,10 +292,12 @@ export class Review extends Observable {
     if (!request) return;
     const text = await this.proposals.text(proposed);
     const edited = await this.proposals.verdict(proposed);
-    const own = text !== undefined && edited === "text" ? await this.preview(proposed, text) : undefined;
     // The request may have been answered meanwhile, so do not store anything for it.
     if (!this.pending(requestId)) return;
     this.drafts.setText(request, path, text);
+    const own = text !== undefined && edited === "text" ? await this.preview(proposed, text) : undefined;
+    // The user may have typed more or discarded the edits, which is noted by itself.
+    if (!this.pending(requestId) || (await this.proposals.text(proposed)) !== text) return;
     this.setChoice(request, edit(this.drafts.choice(requestId), path, edited, own));
   }
 

@@ -184,6 +184,8 @@ async def test_every_main_flow_works_with_the_keyboard_alone(with_model: WithMod
         await page.keyboard.press("Shift+Alt+G")
         await expect(window.composer).to_be_focused()
         chat = await chat_frame(window)
+        # The box has the focus within its page before the page has that of the window.
+        await chat.wait_for_function("document.hasFocus()")
         await page.keyboard.type("Make local parcels cheaper")
         await page.keyboard.press("Enter")
 

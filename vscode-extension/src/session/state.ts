@@ -18,6 +18,7 @@ import type {
   SessionLoadResult,
   SessionMessagesResult,
   StopReason,
+  SubagentMeta,
   ToolResultPart,
   TranscriptNotice,
   ViewUpdate,
@@ -67,26 +68,31 @@ export interface ToolProgress {
 /** Branches of the session. The plan of a branch is known if all its events were received here; otherwise it is loaded on demand. */
 export type Branches = Readonly<Record<string, BranchMeta & { goalTree?: GoalTree }>>;
 
-/** The fields that stay as they were loaded, until events change them. */
-type Loaded = Pick<SessionLoadResult, "session" | "hasEarlier" | "compacting" | "goalTree" | "subagents" | "meter">;
-
-export interface SessionState extends Omit<SessionView, keyof Loaded>, Loaded {
+export interface SessionState extends SessionView {
+  session: SessionInfo;
   items: readonly Item[];
+  hasEarlier: boolean;
   streaming: StreamingMessage | null;
   /** Results by tool call. */
   results: Readonly<Record<string, ToolResult>>;
   progress: Readonly<Record<string, ToolProgress>>;
   /** Background jobs that have ended: exit codes by job id, null if unknown. */
   jobs: Readonly<Record<string, number | null>>;
+  /** True while a compaction that the user started is running. */
+  compacting: boolean;
   pending: readonly PermissionRequest[];
   queue: readonly QueuedPrompt[];
   /** The pending retry of a model call. */
   retry: { attempt: number; attempts: number; delayS: number; reason: string } | null;
+  goalTree: GoalTree;
   branches: Branches;
+  subagents: Readonly<Record<string, SubagentMeta>>;
   /** True while a turn is under way. */
   turning: boolean;
   /** Kind of the provider error that ended the last turn; empty without one. */
   errorKind: string;
+  /** Context size and cost of the session; null when the daemon sent none. */
+  meter: Meter | null;
 }
 
 /** `view`: the changes of status and totals by the event, ready to show. */
@@ -95,13 +101,13 @@ export type Update = { event: Event; view?: ViewUpdate | null } | { delta: Delta
 const OUTPUT_KEPT = 20_000;
 
 export function fromLoad(loaded: SessionLoadResult): SessionState {
-  const { messages, notices, underWay, streaming, awaitsChoice, view: _, goalNumbers: _numbers, sealed: _sealed, ...kept } = loaded;
-  const { session, pending } = kept;
-  const placed = place(messages, notices, kept.goalTree);
-  const progress = Object.fromEntries(underWay.map(({ toolCallId, output }) => [toolCallId, { started: true, output, denied: false }]));
+  const { streaming } = loaded;
+  const placed = place(loaded.messages, loaded.notices, loaded.goalTree);
+  const progress = Object.fromEntries(loaded.underWay.map(({ toolCallId, output }) => [toolCallId, { started: true, output, denied: false }]));
   return {
-    ...kept,
+    session: loaded.session,
     ...placed,
+    hasEarlier: loaded.hasEarlier,
     streaming: streaming && {
       messageId: streaming.messageId,
       parts: [...streaming.parts],
@@ -109,12 +115,20 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
       complete: streaming.parts.map((_, index) => index < streaming.parts.length - 1),
     },
     progress,
-    jobs: { ...goneJobs(placed.results, progress), ...endedJobs(notices) },
+    jobs: { ...goneJobs(placed.results, progress), ...endedJobs(loaded.notices) },
+    compacting: loaded.compacting,
+    pending: loaded.pending,
+    queue: loaded.queue,
     retry: null,
     trace: headOf(loaded),
-    awaits: awaitsChoice,
-    turning: session.status !== "idle" && (pending.length === 0 || pending.some((request) => !isOwnChoice(request))),
-    errorKind: session.status === "idle" ? errorOf(notices) : "",
+    goalTree: loaded.goalTree,
+    branches: loaded.branches,
+    subagents: loaded.subagents,
+    awaits: loaded.awaitsChoice,
+    turning: loaded.session.status !== "idle" && (loaded.pending.length === 0 || loaded.pending.some((request) => !isOwnChoice(request))),
+    errorKind: loaded.session.status === "idle" ? errorOf(loaded.notices) : "",
+    meter: loaded.meter,
+    lastEventId: loaded.lastEventId,
   };
 }
 

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import * as vscode from "vscode";
 import { t } from "../l10n";
 import type { AnswerEnding, AnswerPiece, EditorChat, EditorModelsResult, ModelAnswerParams, ModelAnswerResult } from "../protocol.gen";
@@ -219,7 +218,7 @@ export class TokenCounts {
   async of(model: Counter, text: string): Promise<number | null> {
     if (!text) return 0;
     try {
-      const counted = await Promise.race([model.countTokens(text), pause(COUNTING_MS, undefined, { ref: false })]);
+      const counted = await inTime(model.countTokens(text));
       return counted !== undefined && Number.isFinite(counted) && counted >= 0 ? Math.round(counted) : null;
     } catch {
       return null;
@@ -241,5 +240,17 @@ export class TokenCounts {
     if (!tokens.every((count) => count !== null)) return null;
     [this.model, this.texts, this.tokens] = [name, texts, tokens];
     return tokens.reduce((sum, count) => sum + count, 0);
+  }
+}
+
+async function inTime(counting: Thenable<number>): Promise<number | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), COUNTING_MS);
+  });
+  try {
+    return await Promise.race([counting, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }

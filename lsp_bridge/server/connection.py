@@ -104,7 +104,7 @@ class ClientServer:
         self._holds = 0
         """How many such answers there are."""
         self._answering = set[asyncio.Task[Any]]()
-        """Tasks of our own requests that have no answer yet."""
+        """Tasks of Goalwright's own requests that have no answer yet."""
         self._initialized = False
         self._shut_down = False
         self._activity: Activity | None = None
@@ -281,7 +281,7 @@ class ClientServer:
             self.hang_up()
 
     async def _answer(self, method: str, params: object) -> dict[str, Any]:
-        """Answer a request of ours; each has a task of its own."""
+        """Answer one of Goalwright's own requests. pygls runs each handler as a task."""
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._answering.add(task)
         try:

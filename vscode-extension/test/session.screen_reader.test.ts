@@ -49,6 +49,11 @@ test("opening a session says nothing of its past, and a plan is not said as JSON
   assert.deepEqual(listen([delta('{"steps": [\n\n'), delta('{"goal": "a"}]}')], past).said, []);
 });
 
+test("an answer that has begun when its session is first shown is said", () => {
+  const begun = apply(fromLoad(loaded()), delta("The rates stand in one file.\n\nI look at wh"));
+  assert.deepEqual(texts(spoken(SILENCE, begun)), ["The rates stand in one file."]);
+});
+
 test("an answer that begins with a link is said once it is whole", () => {
   const answer = "[rates.py](rates.py) is ready.\n\nIt has a test.";
   const stored = event(9, "message_added", { message: message("assistant", 2, [text(answer)]), affectedGoals: [] });

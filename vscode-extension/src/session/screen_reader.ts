@@ -22,25 +22,30 @@ export const SILENCE: Spoken = { sessionId: "", messageId: "", said: 0, lines: [
 
 const KEPT = 8;
 
-/** Return what is announced after a change of `session`. Opening a session announces nothing of its past. */
+/**
+ * Return what is announced after a change of `session`. Opening a session announces nothing of its past; an answer in
+ * progress is not past, since a prompt can open its session and be half answered before the page shows either.
+ */
 export function spoken(before: Spoken, session: SessionState | null): Spoken {
   if (!session) return SILENCE;
   const sessionId = session.session.trace.traceId;
+  const opened = before.sessionId !== sessionId;
+  const heard = opened ? { ...SILENCE, sessionId } : before;
   const newest = newestAnswer(session);
-  if (!newest) return before.sessionId === sessionId ? before : { ...SILENCE, sessionId };
+  if (!newest) return heard;
   const { id, parts, growing } = newest;
   const text = textOf(parts);
   // A plan is shown as a list, so its JSON is not read out. Whether a text is a plan is known only at its end.
   const silent = growing ? /^\s*[{[]/.test(text) : plannedParts(parts) !== undefined;
   const complete = silent ? 0 : growing ? wholeParagraphs(text) : text.length;
-  if (before.sessionId !== sessionId) return { sessionId, messageId: id, said: complete, lines: [] };
-  const same = before.messageId === id;
-  const rest = same ? [] : restOf(before, session);
-  const from = same ? before.said : 0;
-  if (same && complete <= from) return before;
+  if (opened && !growing) return { ...heard, messageId: id, said: complete };
+  const same = heard.messageId === id;
+  const rest = same ? [] : restOf(heard, session);
+  const from = same ? heard.said : 0;
+  if (same && complete <= from) return heard;
   const added = [...rest, ...linesOf(id, text, from, complete)];
   // A long answer that arrives at once is read from its beginning.
-  const lines = added.length > 0 ? [...before.lines, ...added].slice(-Math.max(KEPT, added.length)) : before.lines;
+  const lines = added.length > 0 ? [...heard.lines, ...added].slice(-Math.max(KEPT, added.length)) : heard.lines;
   return { sessionId, messageId: id, said: Math.max(from, complete), lines };
 }
 

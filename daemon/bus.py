@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
@@ -18,12 +17,12 @@ log = logging.getLogger(__name__)
 Listener = Callable[[Event | Delta | Metered], None]
 
 
-@dataclass(slots=True)
 class Bus:
     """Listeners by session id."""
 
-    _listeners: dict[str, list[Listener]] = field(default_factory=dict[str, list[Listener]])
-    _everywhere: list[Listener] = field(default_factory=list[Listener])
+    def __init__(self) -> None:
+        self._listeners: dict[str, list[Listener]] = {}
+        self._everywhere: list[Listener] = []
 
     def subscribe(self, session_id: str, listener: Listener) -> None:
         """Call ``listener`` with everything that happens in the session from now on; once is enough."""

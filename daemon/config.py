@@ -11,10 +11,11 @@ import errno
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from daemon.permission.rules import SHIPPED
@@ -43,8 +44,7 @@ _LONGEST_ENTRY = 400
 _MODEL = re.compile(r"[^\s/]+/\S+")
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """The merged settings, the rules by layer, and the problems found."""
 
     settings: Settings = field(default_factory=Settings)
@@ -210,8 +210,7 @@ def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: 
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _FileRead:
+class _FileRead(Struct, frozen=True):
     """The content of a file, and its problems; see ``Config``."""
 
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -8,8 +8,9 @@ text has the rest.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.model.events import Delta, Event, MessageAdded, MessageDiscarded, MessagePartAdded
 from tools.redaction.redactor import SECRETS
@@ -29,8 +30,7 @@ _MOST_TEXTS = 64
 _Key = tuple[str, int, str, str | None]
 
 
-@dataclass(slots=True)
-class _PendingText:
+class _PendingText(Struct):
     line: str = ""
     """Text since the last line end, before redaction."""
     told: str = ""

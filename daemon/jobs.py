@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.errors import ToolError
 from tools.localization import t
@@ -34,8 +36,7 @@ MAX_ENDED = 20
 _LIVE_CHUNK = 4000
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(Struct):
     job: Job
     output: Output
     unread: HeadTail

@@ -16,9 +16,11 @@ import os
 import stat
 import sys
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from daemon import lock
 from daemon.workspace_key import workspace_key
@@ -61,8 +63,7 @@ class AlreadyRunningError(Exception):
         self.address = address
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """How to reach a running daemon: the content of ``daemon.json``, with either socket or port."""
 
     pid: int
@@ -122,8 +123,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimePaths:
+class RuntimePaths(Struct, frozen=True):
     """The files of one workspace's daemon. ``folder`` and all in it are only for the user."""
 
     workspace: Path

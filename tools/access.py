@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Action = Literal["allow", "ask", "deny"]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """One thing that a call would do.
 
     ``target`` is what rules match: for files the resolved path, relative to the workspace with ``/``, absolute when
@@ -37,8 +37,7 @@ class Access:
     """It has no effect of its own (``cd sub``, ``echo done``): together with an allowed command it needs no rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """A suggestion for the answer "always": to allow ``pattern`` for ``permission``."""
 
     permission: str

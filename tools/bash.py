@@ -7,10 +7,11 @@ import functools
 import re
 import signal
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
 from tools.access import Access, Suggestion
@@ -65,8 +66,7 @@ class BashInput(ToolInput):
     reason: str = Field(default="", description="With unsandboxed: why.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
+class _Ready(Struct, frozen=True):
     """An approved command: what to start."""
 
     ask: PermissionAsk
@@ -78,8 +78,7 @@ class _Ready:
     """It writes to what only the sandbox has."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
+class _Done(Struct, frozen=True):
     """A command that has ended."""
 
     ready: _Ready

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from tools.access import suggestions
 from tools.diagnostics_text import describe, problems_metadata
@@ -61,8 +62,7 @@ NOT_WRITTEN = "Stopped by the user before this change was approved: nothing was 
 _locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedFile:
+class AppliedFile(Struct, frozen=True):
     """One written file. ``sha256`` is None when it was deleted; ``version`` is its id in the file history."""
 
     file: ProposedFile
@@ -76,8 +76,7 @@ class AppliedFile:
         return self.change is self.file.source
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeOutcome:
+class ChangeOutcome(Struct, frozen=True):
     """The result of a change: the written files, and diagnostics of language servers."""
 
     files: tuple[AppliedFile, ...]
@@ -299,8 +298,7 @@ class Writing(Protocol):
     def journal(self) -> Path: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """The result of a write."""
 
     versions: list[str]

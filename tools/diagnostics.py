@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
 from tools.diagnostics_text import blocks, problems_metadata
@@ -40,8 +41,7 @@ class DiagnosticsInput(ToolInput):
     severity: Severity = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidates:
+class _Candidates(Struct, frozen=True):
     """The files to ask about."""
 
     paths: tuple[Path, ...]

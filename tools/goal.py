@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, cast
 
+from msgspec import to_builtins
 from pydantic import BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
@@ -182,7 +182,7 @@ def plan_result(told: str, said: Iterable[str], ctx: ToolContext) -> ToolResult:
     The display gets the changed goals, because their numbers change, and their ids do not.
     """
     title = head(" ".join("; ".join(filter(None, said)).split()), 120)
-    return ToolResult(told, title, {"plan": [asdict(one) for one in ctx.plan.changed]})
+    return ToolResult(told, title, {"plan": to_builtins(ctx.plan.changed)})
 
 
 async def ask_for_plan(ctx: ToolContext, wanted: Mapping[str, str | None]) -> None:

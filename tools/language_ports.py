@@ -6,8 +6,9 @@ an editor's unsaved buffer hides the file on disk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from msgspec import Struct
 
 from tools.errors import ToolError
 
@@ -25,8 +26,7 @@ NO_SERVER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One diagnostic."""
 
     path: Path
@@ -38,8 +38,7 @@ class Problem:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosticsReport:
+class DiagnosticsReport(Struct, frozen=True):
     """The diagnostics about a change: only problems that are *new* against the baseline.
 
     ``no_fresh_answer`` (a server did not answer in time) is never the same as ``clean``; ``no_server`` means that no
@@ -59,8 +58,7 @@ class DiagnosticsReport:
     """Number of new problems that are not shown, because their files may not be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentProblems:
+class CurrentProblems(Struct, frozen=True):
     """All problems that there are now, new or old, errors first in each file."""
 
     problems: tuple[Problem, ...]
@@ -126,8 +124,7 @@ class Diagnostics(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """A place in a file, as a model names it."""
 
     path: Path
@@ -136,8 +133,7 @@ class Position:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class CodePlace:
+class CodePlace(Struct, frozen=True):
     """A range of a file, and the text of its first line."""
 
     path: Path
@@ -148,8 +144,7 @@ class CodePlace:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeSymbol:
+class CodeSymbol(Struct, frozen=True):
     """Something with a name: a class, a function, a variable …"""
 
     name: str
@@ -160,8 +155,7 @@ class CodeSymbol:
     """Name of the enclosing symbol, e.g. the class of a method; empty at the top level."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Where something is. ``silent``: servers that did not answer in time, so there may be more."""
 
     items: tuple[CodePlace, ...]
@@ -169,8 +163,7 @@ class Places:
     silent: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Symbols:
+class Symbols(Struct, frozen=True):
     """The definitions found. ``silent`` as in Places."""
 
     items: tuple[CodeSymbol, ...]
@@ -178,8 +171,7 @@ class Symbols:
     silent: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RenamedText:
+class RenamedText(Struct, frozen=True):
     """The effect of a rename on one file: its current text, as the server knows it, and the new one."""
 
     path: Path

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from pydantic import Field
 
 from tools.paths import ask_read, explain_os_error, resolve
@@ -41,8 +41,7 @@ class LsTool(Tool[LsInput], name="ls"):
 MAX_ENTRIES = 300
 
 
-@dataclass(frozen=True, slots=True)
-class FolderTree:
+class FolderTree(Struct, frozen=True):
     """The tree as text, and how many entries it shows."""
 
     text: str

@@ -6,9 +6,10 @@ import asyncio
 import difflib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from tools.access import Access, Action, suggestions
 from tools.files.hard_links import other_names
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A resolved path. ``rule`` is what permission rules match: relative to the workspace, else absolute."""
 
     path: Path

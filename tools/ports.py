@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+
+from msgspec import Struct, field
 
 from tools.errors import ToolError
 
@@ -54,8 +55,7 @@ class AppliedEdit(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFile:
+class OpenFile(Struct, frozen=True):
     """A file that is open in an editor."""
 
     text: str
@@ -124,16 +124,14 @@ class NoEditors:
         raise EditorGoneError(f"{source.name} is not open in an editor.")
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image for the model: base64 data and its media type, e.g. ``image/png``."""
 
     media_type: str
     data: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """One answer for each audience: ``content`` for the model, ``title`` and ``metadata`` for the display."""
 
     content: str
@@ -151,8 +149,7 @@ SideMessage = tuple[Literal["user", "assistant"], str]
 """Role and text of a message of a conversation beside the session's."""
 
 
-@dataclass(frozen=True, slots=True)
-class SideAnswer:
+class SideAnswer(Struct, frozen=True):
     """A model's answer. ``cut``: it reached the most tokens that it may have."""
 
     text: str
@@ -173,8 +170,7 @@ class SideModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSkill:
+class LoadedSkill(Struct, frozen=True):
     """A skill as the model gets it. ``folder``: relative to the workspace, or absolute; ``files`` are relative to it.
     ``more``: how many files are not named."""
 
@@ -185,8 +181,7 @@ class LoadedSkill:
     more: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A command in the background. ``exit_code`` is None while it runs, negative for a signal."""
 
     job_id: str
@@ -248,8 +243,7 @@ class _Absent:
 ABSENT: Any = _Absent()
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPorts:
+class SessionPorts(Struct, frozen=True):
     """Ports that only a session has. Without one, a tool that needs them is refused."""
 
     jobs: Jobs = ABSENT

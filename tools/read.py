@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import stat
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import AliasChoices, Field
 
 from tools.files.regular_files import sha256
@@ -48,16 +49,14 @@ class ReadInput(ToolInput):
     limit: int = Field(default=MAX_LINES, ge=1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
+class _Page(Struct, frozen=True):
     body: str
     first: int
     last: int
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(Struct, frozen=True):
     decoded: Text
     digest: str
     """Hash of the bytes that the user has: with unsaved changes, as they would be saved."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tools.diff.unified_diff import shown_name
 from tools.paths import rule_target

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
 from pydantic import AliasChoices, Field
 
 from tools.glob import newest_first

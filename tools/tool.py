@@ -11,10 +11,10 @@ import functools
 import importlib.resources
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
 
 from tools.access import Access, Action, Suggestion, suggestions
@@ -47,8 +47,7 @@ def kind_of_change(before: object | None, after: object | None) -> ChangeKind:
     return "delete" if after is None else "update"
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """A planned change of one file. ``before is None`` creates it, ``after is None`` deletes it."""
 
     path: Path
@@ -66,8 +65,7 @@ class FileChange:
         return kind_of_change(self.before, self.after)
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Struct, frozen=True):
     """A unified diff (empty when the two are equal) and the number of lines added and removed."""
 
     text: str
@@ -77,8 +75,7 @@ class Diff:
     hunks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedFile:
+class ProposedFile(Struct, frozen=True):
     """One file of a proposed change as the user sees it. A move is one file, though it is two changes."""
 
     name: str
@@ -125,8 +122,7 @@ class QuestionAnswer(BaseModel, frozen=True):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionAsk:
+class PermissionAsk(Struct, frozen=True):
     """A question to the permission service: may ``permission`` be used on all of ``targets``?
 
     ``targets`` are what rules match, see ``Access``. ``suggestions`` are the patterns that the answer "always" stores.
@@ -178,8 +174,7 @@ class PermissionAsk:
         return tuple(change for file in self.proposal for change in file.changes)
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """An approval. ``changes``: what the user left of the proposal, by accepting some hunks or editing the text.
 
     None: all unchanged. Never empty: leaving nothing of a change is a rejection.
@@ -239,8 +234,7 @@ class Files(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class CommandChange:
+class CommandChange(Struct, frozen=True):
     """A file that changed while a command ran. ``version`` is None when its old content is not known."""
 
     path: Path
@@ -304,8 +298,7 @@ class FileHistory(VersionKeeper, Protocol):
 PlanOperation = Literal["added", "completed", "abandoned", "removed", "focused", "renamed", "moved"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanChange:
+class PlanChange(Struct, frozen=True):
     """One change of a goal by a call. ``description``: the goal's, after the change."""
 
     operation: PlanOperation
@@ -313,8 +306,7 @@ class PlanChange:
     description: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanEdit:
+class PlanEdit(Struct, frozen=True, kw_only=True):
     """The operations of one call of ``goal``. Raises ToolError for those that exclude each other.
 
     ``focus``, ``goal``, ``before`` and ``after`` name goals by id (``g4``) or display number (``2.1``). ``goal`` is
@@ -398,8 +390,7 @@ class Plan(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BranchCommands:
+class BranchCommands(Struct, frozen=True):
     """The difference that a branch's copy of the workspace makes to commands; empty in the workspace itself."""
 
     copy_of: Path | None = None
@@ -410,8 +401,7 @@ class BranchCommands:
     """Variables on top of the daemon's."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """Everything a tool may use while it runs one call."""
 
     workspace: Path

@@ -11,8 +11,9 @@ import hashlib
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.access import Access, suggestions
 from tools.localization import t
@@ -52,8 +53,7 @@ class WebfetchInput(ToolInput):
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
+class _Page(Struct, frozen=True):
     """An answer that was read."""
 
     url: URL

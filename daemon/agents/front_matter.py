@@ -7,8 +7,9 @@ literal text (``no`` is no boolean, ``1.0`` no number). Aliases are rejected: a 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.localization import t
 
@@ -33,16 +34,14 @@ class OwnFileError(Exception):
     """The file cannot be used; the message says why, where, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatterValue:
+class FrontMatterValue(Struct, frozen=True):
     """The value of a key, and its line in the file, from 1."""
 
     value: Value
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A Markdown file: its front matter by key, in the order of the file, and its body."""
 
     head: Mapping[str, FrontMatterValue]

@@ -9,9 +9,12 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.agents.own_files import MOST_FILES, ParsedFiles, Place
 from daemon.agents.profile import COMPACTION as COMPACTION
@@ -68,8 +71,7 @@ def _by(text: str, front: PlanFront) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundAgents:
+class FoundAgents(Struct, frozen=True):
     """All agents by name, shipped ones first; ``problems``: errors of their files, as text with their path."""
 
     agents: Sequence[AgentProfile]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from daemon.agents.front_matter import OwnFileError
 from daemon.permission.matching import fold
@@ -41,8 +42,7 @@ Stamp = tuple[object, ...]
 """Another one means that a file, or what a link leads to, is another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A folder for files of one kind, which may not exist. ``root``: of the workspace, resolved; None: the user's."""
 
     folder: Path

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,7 @@ COMPACTION = "compaction"
 """It sums up when the context is compacted, and does nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentProfile:
+class AgentProfile(Struct, frozen=True):
     """An agent: its prompt, its tools, and rules of its own."""
 
     name: str

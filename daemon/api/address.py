@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
 class ApiError(Exception):
@@ -13,8 +13,7 @@ class PortTakenError(ApiError):
     """Its port cannot be had."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenApi:
+class OpenApi(Struct, frozen=True):
     """Where an open API is."""
 
     url: str

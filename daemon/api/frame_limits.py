@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
+
+from msgspec import Struct
 
 from daemon.model.encoding import answer_bytes, json_bytes, json_text
 from daemon.steps.shortened import SMALL_IMAGE, image_words, without_image_data
@@ -78,8 +79,7 @@ def _encoded(frame: Mapping[str, Any]) -> bytes:
     return json_text({**frame, MARK: True}).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class _FrameLimits:
+class _FrameLimits(Struct, frozen=True):
     """How far one attempt shortens a frame: characters for each text, and items for each list (None: all)."""
 
     texts: int

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
+
+from msgspec import Struct
 
 from daemon.api.frame_limits import shorten_connected_frame, shorten_frame
 from daemon.model.branches import branch_of, root_of
@@ -41,8 +42,7 @@ _LAST = "trace_completed"
 """The stored event that subscribers of the step tree receive, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Struct, frozen=True):
     """The subscription of one client."""
 
     events: Chosen = "all"
@@ -54,8 +54,7 @@ class Subscription:
         return self.events != "goals"
 
 
-@dataclass(slots=True)
-class EncodedItem:
+class EncodedItem(Struct):
     """One event or delta, encoded once for all clients."""
 
     event_id: int
@@ -68,7 +67,7 @@ class EncodedItem:
     """The frames for clients that get no events; the last frame has the event's id."""
     view: str = ""
     """Field of the event's frame for clients that get everything: what changed of status, totals and numbers."""
-    size: int = field(init=False)
+    size: int = 0
     """Characters that it holds, about."""
 
     def __post_init__(self) -> None:

@@ -12,9 +12,10 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from daemon.api.frames import EncodedItem, Subscription, delta_entry, event_entry
 from daemon.api.step_views import CUT, StepViews
@@ -40,8 +41,7 @@ _LAST = 2**62
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
+class ClientLimits(Struct, frozen=True):
     """The limits of one daemon's API for its clients. Sizes in bytes, times in seconds."""
 
     clients: int = 256
@@ -430,8 +430,7 @@ def as_logged(event: Event, line: bytes) -> Event:
     return event_of(line)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A page of the log for one client."""
 
     frames: tuple[str, ...]

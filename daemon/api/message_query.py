@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from daemon.model.branches import BRANCH_ID, BranchMeta, branch_of, child_id
@@ -24,8 +24,7 @@ _MOST = 200
 """Branches that are looked at for one answer: far more than one exploration may have; a forged trace may claim any."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLine:
+class SessionLine(Struct, frozen=True):
     """A snapshot of a live session."""
 
     messages: Sequence[Message]

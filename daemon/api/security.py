@@ -11,9 +11,9 @@ import hmac
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote
 
+from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_QUERY = 4096
@@ -105,8 +105,7 @@ class RequiredAccess(Access):
         return bool(shown) and all([self.is_token(token) for token in shown])
 
 
-@dataclass(frozen=True, slots=True)
-class LockedPage:
+class LockedPage(Struct, frozen=True):
     """HTML for a browser that comes without a token."""
 
     body: bytes
@@ -114,8 +113,7 @@ class LockedPage:
     """Its content security policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a request is not let in."""
 
     status: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from daemon.model.branches import BranchMeta, SubagentMeta, child_id
 from daemon.model.goals import GoalStats, GoalTree
@@ -42,8 +43,7 @@ def is_recent(trace: Trace) -> bool:
     return datetime.now(UTC) - aware(trace.updated_at) < _GONE
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+class SessionSummary(Struct, frozen=True):
     """A snapshot of one session for the API, as of one event."""
 
     trace: Trace

@@ -13,9 +13,10 @@ import logging
 import re
 import time
 from collections import OrderedDict, deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from daemon.api.address import ApiError
 from daemon.api.security import BEARER, HOSTS, UNREACHABLE, Access, Refusal, bearer_tokens
@@ -48,8 +49,7 @@ _MOST_WAITING = 32
 _LONGEST_COOKIE_S = 30 * 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a shared server is reached."""
 
     url: str

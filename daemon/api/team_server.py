@@ -11,12 +11,12 @@ import contextlib
 import json
 import logging
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import APIRouter
+from msgspec import Struct
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 
@@ -64,8 +64,7 @@ def readers(store: SqlTraceStore) -> Callable[[HTTPConnection], TraceReader]:
     return lambda request: reader(_grant(request).sees)
 
 
-@dataclass(slots=True)
-class TeamServer:
+class TeamServer(Struct):
     """A running shared server."""
 
     app: TraceApi

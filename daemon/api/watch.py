@@ -15,9 +15,9 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
@@ -49,8 +49,7 @@ class _EndedError(Exception):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """The parameters of one WebSocket connection."""
 
     reader: TraceReader

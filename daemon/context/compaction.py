@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
@@ -56,8 +58,7 @@ History = Callable[[int], str]
 """The plan with results and summaries, in at most about so many tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedOver:
+class CarriedOver(Struct, frozen=True):
     """The paragraphs that a full compaction carries over, and how many of the user's messages did not fit."""
 
     blocks: list[str]

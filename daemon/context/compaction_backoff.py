@@ -5,8 +5,9 @@ The results of earlier ones are in their marks, so a restart changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,7 @@ _NEAR = 0.9
 _MOST_DOUBLINGS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class FailedAttempts:
+class FailedAttempts(Struct, frozen=True):
     """Attempts without a result, which no message records."""
 
     profile: ContextProfile

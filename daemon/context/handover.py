@@ -7,8 +7,9 @@ text and the files that it names.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.context.compaction import MAX_GOALS, cut_to, open_goals, user_text, verbatim
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
@@ -55,8 +56,7 @@ _DUTY: Mapping[Target, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HandoverSource:
+class HandoverSource(Struct, frozen=True):
     """The session that hands its work over."""
 
     trace_id: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tools.files.regular_files import open_regular
 from tools.text.truncate import head
@@ -46,8 +47,7 @@ def real_file(path: Path) -> Path | None:
         return None  # RuntimeError: a loop of links, in Python below 3.13
 
 
-@dataclass(slots=True)
-class Imports:
+class Imports(Struct):
     """Expands the imports of one instruction file, and of those that it imports.
 
     A line that is nothing but ``@path`` is replaced by the text of that file, relative to the importing one. The line

@@ -11,9 +11,11 @@ as information about the project, with the note that it must not be obeyed.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.context.instruction_text import Imports, Readable, read_text, real_file
 from daemon.context.rule_files import has_rule_folders, rule_files
@@ -97,8 +99,7 @@ def is_own(path: str, user_folder: Path) -> bool:
     return Path(path).parent == user_folder
 
 
-@dataclass(frozen=True, slots=True)
-class NestedInstructions:
+class NestedInstructions(Struct, frozen=True):
     """The instruction files of the folders below ``workspace`` (absolute, resolved), and those for patterns of files.
     Stateless."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.plan.goal_stats import TOOLS_OF_THE_PLAN
 
@@ -18,8 +20,7 @@ CACHE_LASTS_S = 300
 """Seconds after which a provider has forgotten a prefix."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextProfile:
+class ContextProfile(Struct, frozen=True):
     """The numbers of one agent. Tokens unless said otherwise."""
 
     name: str

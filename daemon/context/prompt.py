@@ -7,8 +7,9 @@ changed, from turn to turn: whatever changes (the plan, the user's actions) is s
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.context.families.loader import provider_prompt, shipped_text
 from daemon.context.instructions import instruction_block, is_own, read_instructions
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from daemon.model.permissions import Mode, Trust
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """The parts of the environment that the model sees: nothing that changes during a session."""
 
     workspace: Path
@@ -61,8 +61,7 @@ class Environment:
 UNTRUSTED = "untrusted instructions"
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A part of the system prompt and its origin, for users who want to inspect it."""
 
     name: str

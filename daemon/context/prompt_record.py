@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.model.events import SystemPromptChanged
 from daemon.model.traces import PromptLayer, RecordedPrompt
@@ -43,8 +44,7 @@ def with_prompt(recorded: RecordedPrompt, event: SystemPromptChanged) -> Recorde
     return RecordedPrompt(sha256=event.sha256, layers=tuple(layers))
 
 
-@dataclass(slots=True)
-class PromptHistory:
+class PromptHistory(Struct):
     """The system prompts that were in force, oldest first."""
 
     changes: list[SystemPromptChanged] = field(default_factory=list[SystemPromptChanged])

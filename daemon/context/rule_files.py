@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.context.instruction_text import Readable, read_text, real_file
 from tools.errors import ToolError
@@ -39,8 +40,7 @@ _COMMA = re.compile(r",(?![^{]*\})")
 _EVERYTHING = frozenset({"*", "**", "**/*"})
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFile:
+class RuleFile(Struct, frozen=True):
     """One file. Without ``always``, ``globs`` and ``description`` it is only for users who name it."""
 
     name: str

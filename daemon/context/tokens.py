@@ -8,8 +8,9 @@ bytes more. Newer models count more than these, so the estimate is at the low en
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from daemon.model.messages import FilePart, Part
@@ -28,8 +29,7 @@ _NEWEST = 0.5
 """Share of the newest count in a calibration."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTokens:
+class RequestTokens(Struct, frozen=True):
     """Estimated tokens of a request by layer."""
 
     system: int

@@ -14,8 +14,9 @@ except at a full compaction and at a mark (see ContextMarked).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, WindowMessage
 from daemon.context.windowing.cache import WindowCache
@@ -45,8 +46,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The messages of a request. Tokens are estimated, not calibrated."""
 
     entries: tuple[WindowMessage, ...]

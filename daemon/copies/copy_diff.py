@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.copies.copy_worker import index_stat
 from daemon.copies.git_program import INDEX, GitProgram, PrivateIndex
@@ -27,8 +28,7 @@ EMPTY_TREE = {
 """By bytes of an object's id; git knows it without having it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedRepository:
+class CopiedRepository(Struct, frozen=True):
     """One repository of a copy: the outermost one, or one inside it. The register has these fields."""
 
     prefix: str
@@ -41,8 +41,7 @@ class CopiedRepository:
     """Bytes of an object's id."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyComparison:
+class CopyComparison(Struct, frozen=True):
     """Compares one copy.
 
     Contents are the bytes on disk, in patches too. ``git apply`` converts files before it compares: so it rejects a
@@ -155,8 +154,7 @@ def small_patch(private: PrivateIndex, before: str, after: str) -> bytes | None:
     return None if sum(sizes.values()) > MOST_PATCH else diff(private, before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
+class _Difference(Struct, frozen=True):
     name: bytes
     modes: tuple[int | None, int | None]
     oids: tuple[bytes, bytes]

@@ -16,9 +16,10 @@ import re
 import secrets
 import stat
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon import lock
 from daemon.copies.working_copy import CopyError, Keep, OrphanedCopy
@@ -38,8 +39,7 @@ MOST_AGE_S = 30 * 24 * 3600.0
 """Older, it is tried once."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyFolder:
+class CopyFolder(Struct, frozen=True):
     """The folder of one session's copy, and that of what belongs to it."""
 
     folder: Path

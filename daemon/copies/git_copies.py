@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, to_builtins
 
 from daemon.copies import dependency_folders, parallel_copy, snapshot
 from daemon.copies.copy_diff import EMPTY_TREE, CopiedRepository, CopyComparison, blobs, small_patch
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from daemon.copies.copy_folders import CopyFolder
 
 
-@dataclass(frozen=True, slots=True)
-class _GitBase:
+class _GitBase(Struct, frozen=True):
     snapshot: Snapshot
     links: tuple[bytes, ...]
 
@@ -85,7 +85,7 @@ class GitCopies(ManagedCopies[_GitBase]):
         inner = self._workspace.relative_to(there.source).as_posix()
         workspace = "" if inner == "." else f"{inner}/"
         (top / workspace).mkdir(parents=True, exist_ok=True)
-        record = {"workspace": workspace, "parts": [asdict(part) for part in parts]}
+        record = {"workspace": workspace, "parts": to_builtins(parts)}
         return there.source, top, taken.links, record
 
     def _comparing(self, place: CopyFolder, top: Path, record: dict[str, Any]) -> Compare:

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from msgspec import Struct
+
 from daemon.copies import dependency_folders
 from daemon.copies.copy_folders import CopyFolder, CopyFolders
 from daemon.copies.git_program import CancelToken, in_thread
@@ -60,8 +62,7 @@ class ManagedCopy(WorkingCopy):
             return await in_thread(self._pool, self._compare)
 
 
-@dataclass(slots=True)
-class _HeldBase(Generic[T]):
+class _HeldBase(Struct, Generic[T]):
     """A base from which copies can be opened, until its owner lets go of it.
 
     That may be after its last copy is closed: with ``max_parallel`` 1 the next branch is opened only then, and must

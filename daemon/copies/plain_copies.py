@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.copies import dependency_folders, parallel_copy
 from daemon.copies.copy_diff import check_size
@@ -108,8 +109,7 @@ def ignored_names(workspace: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-@dataclass(frozen=True, slots=True)
-class _PlainBase:
+class _PlainBase(Struct, frozen=True):
     top: Path
     links: tuple[bytes, ...]
     left_out: tuple[str, ...]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from daemon.copies.working_copy import CopyError
 
@@ -54,8 +55,7 @@ _MOST_STATE = 4 << 20
 Setting = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """Where its parts are; all absolute and resolved."""
 
     top: Path
@@ -121,8 +121,7 @@ class Repository:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class GitState:
+class GitState(Struct, frozen=True):
     """The data for a private copy of the git folder, as of one moment."""
 
     head: str
@@ -134,8 +133,11 @@ class GitState:
     """Those of all scopes that decide about files."""
     settings: tuple[Setting, ...]
     """The repository's settings for the copy."""
-    files: dict[str, bytes] = field(repr=False)
+    files: dict[str, bytes]
     """Content of files in the git folder, by name."""
+
+    def __repr__(self) -> str:
+        return f"GitState({self.head!r}, {self.commit!r})"  # the files may have secrets
 
 
 def state_of(git: GitProgram, repository: Repository) -> GitState:

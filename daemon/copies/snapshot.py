@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from daemon.copies.copy_diff import EMPTY_TREE
 from daemon.copies.git_program import INDEX, PrivateIndex
 from daemon.copies.repository import GitState, Repository, make_git_for_us, state_of, write_stores
@@ -35,8 +37,7 @@ _OF_RAW = frozenset(
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """One repository's part of the base; those inside it (submodules and others) are in ``parts``."""
 
     repository: Repository | None

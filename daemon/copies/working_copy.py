@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(Struct, frozen=True):
     """From what branches start. Plain data: another machine with the same commit could build the same tree."""
 
     commit: str | None
@@ -28,8 +29,7 @@ class Base:
     """Why no other machine can build the same files from commit and patch; empty when one can."""
 
 
-@dataclass(frozen=True, slots=True)
-class BranchChange:
+class BranchChange(Struct, frozen=True):
     """One file that differs from the base."""
 
     name: str
@@ -76,8 +76,7 @@ class WorkingCopy(ABC):
         """Remove the files and everything that belongs to them. Never raises; twice is as good as once."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanedCopy:
+class OrphanedCopy(Struct, frozen=True):
     """A copy that a crash left."""
 
     session_id: str

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.context.handover import last_words
 from daemon.context.tokens import part_tokens
@@ -65,8 +66,7 @@ OpenCopy = Callable[[str], Awaitable[WorkingCopy]]
 """Opens a working copy of the exploration's base for the branch of this session id. Raises CopyError."""
 
 
-@dataclass(frozen=True, slots=True)
-class BranchHost:
+class BranchHost(Struct, frozen=True):
     """The exploration around a branch."""
 
     parent: Session
@@ -119,7 +119,7 @@ class Branch:
                 await self._step(self._measure(self._outcome))
             # Not even the branch's work could be read when there is none.
             outcome = self._outcome or self._with_summary(self._without_changes())
-            ended = dataclasses.replace(outcome, duration_ms=self._elapsed())
+            ended = replace(outcome, duration_ms=self._elapsed())
             self._host.ended(self._task, ended, self._child)
         finally:
             await self._step(self._close())
@@ -251,13 +251,13 @@ class Branch:
         if child is not None:
             await child.commands.jobs.close()  # no command may change the files while they are compared
             trace = child.state.trace
-            outcome = dataclasses.replace(outcome, usage=trace.usage, cost=trace.total_cost)
+            outcome = replace(outcome, usage=trace.usage, cost=trace.total_cost)
         if mirror is not None:
-            outcome = dataclasses.replace(outcome, stats=mirror.stats, last_message=mirror.last_message)
+            outcome = replace(outcome, stats=mirror.stats, last_message=mirror.last_message)
         if copy is not None:
             try:
                 changes, patch = await copy.outcome()
-                outcome = dataclasses.replace(outcome, changes=tuple(changes), patch=patch)
+                outcome = replace(outcome, changes=tuple(changes), patch=patch)
                 self._compared = True
                 if child is not None:
                     outcome = await self._with_ignored(outcome, child, copy)
@@ -290,7 +290,7 @@ class Branch:
                 " They are kept, but merged only when selected by name, for example {first}.",
                 first=head(first, 200),
             )
-        return dataclasses.replace(outcome, ignored=files)
+        return replace(outcome, ignored=files)
 
     async def _rescued(
         self, outcome: BranchOutcome, child: Session, copy: WorkingCopy, error: Exception
@@ -301,7 +301,7 @@ class Branch:
         try:
             found = await asyncio.to_thread(recorded_changes, child.files.history, copy.root)
             patch = await asyncio.to_thread(write_patch, found)
-            outcome = dataclasses.replace(outcome, changes=found, patch=patch)
+            outcome = replace(outcome, changes=found, patch=patch)
             await self._host.keep(self._task, outcome)
         except (CopyError, OSError) as more:
             log.warning("the work of %s could not be kept: %s", self._task.session_id, more)
@@ -324,7 +324,7 @@ class Branch:
         words = own_words(self._child)
         done = self._stop == "end_turn" and bool(words)
         summary = words if done else unfinished_summary(self._stop, self._detail, words)
-        return dataclasses.replace(
+        return replace(
             outcome,
             status="completed" if done else "abandoned",
             summary=f"{head(summary, MAX_SUMMARY)}\n\n{self._note}".strip()
@@ -356,7 +356,7 @@ class Branch:
         except Exception:  # the branch is done, and its score only describes it
             log.exception("%s could not be scored", outcome.session_id)
             return
-        self._outcome = dataclasses.replace(outcome, score=score)
+        self._outcome = replace(outcome, score=score)
 
     async def _measure(self, outcome: BranchOutcome) -> None:
         """Add the facts that cost nothing: a canceled branch waits neither for tests nor for language servers."""
@@ -370,7 +370,7 @@ class Branch:
         test = CheckRun(command="", detail=why)
         changes = outcome.changes if self._compared else None
         score = await measured(self._child, changes, test=test, duration_ms=self._elapsed())
-        self._outcome = dataclasses.replace(outcome, score=score)
+        self._outcome = replace(outcome, score=score)
 
     @property
     def _was_canceled(self) -> bool:

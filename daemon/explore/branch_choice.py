@@ -7,9 +7,10 @@ branches are still at work.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from daemon.model.branches import Choice
 from daemon.model.events import BranchSelected, ExploreCompleted

@@ -6,12 +6,13 @@ The rest (store, models, permission service, settings, trust, grants, hooks) is 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.files.command_changes import CommandWatches
 from daemon.files.watch import FileWatch
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BranchEnvironment:
+class BranchEnvironment(Struct, frozen=True):
     """``services`` is for the sessions of one branch: its own, and those of its sub-agents."""
 
     services: Services
@@ -88,7 +88,7 @@ async def make_branch_environment(
         telling.start(language_services.diagnostics.changed(path))
 
     commands = CommandWatches(root, sentinels, private / "baseline", told, origin=workspace)
-    inside = dataclasses.replace(
+    inside = replace(
         services,
         workspace=root,
         folder=FolderServices(
@@ -104,7 +104,7 @@ async def make_branch_environment(
         ),
         # No editor has files of a copy open.
         editors=NoEditors(),
-        languages=dataclasses.replace(
+        languages=replace(
             services.languages,
             diagnostics=language_services.diagnostics,
             own_servers=None,

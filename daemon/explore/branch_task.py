@@ -6,8 +6,9 @@ All of it can be pickled, so that a branch could run elsewhere: with the commit,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from daemon.model.branches import BranchStatus, Score, child_id
 from daemon.model.events import BranchCompleted
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class BranchTask:
+class BranchTask(Struct, frozen=True):
     """Everything that a branch begins with."""
 
     trace_id: str
@@ -65,8 +65,7 @@ class BranchTask:
         return child_id(self.trace_id, self.branch_id)
 
 
-@dataclass(frozen=True, slots=True)
-class BranchOutcome:
+class BranchOutcome(Struct, frozen=True):
     """The outcome of a branch; its conversation is in the record of ``session_id``."""
 
     session_id: str
@@ -105,8 +104,7 @@ class BranchOutcome:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TestCommand:
+class TestCommand(Struct, frozen=True):
     """The command that tests the branches of an exploration."""
 
     command: str | None
@@ -132,8 +130,7 @@ def for_node(settings: Settings) -> Settings:
     return settings.changed(_STAYS)
 
 
-@dataclass(frozen=True, slots=True)
-class BranchOrder:
+class BranchOrder(Struct, frozen=True):
     """Everything that a worker needs beside the base's objects. It holds no key: models are called by the driver."""
 
     task: BranchTask
@@ -167,8 +164,7 @@ class BranchOrder:
     """The user's own AGENTS.md."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """The branch's session has begun in the worker."""
 
     created: SessionCreated
@@ -180,8 +176,7 @@ class Opened:
     """False: a sub-agent's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The end of a branch in the worker."""
 
     outcome: BranchOutcome

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from daemon.copies.working_copy import Base, CopyError, WorkingCopies
 from daemon.explore.branch import Branch, BranchHost, OpenCopy
@@ -160,7 +161,7 @@ class RunningExploration:
         self._start_id = str(session.state.plan.last_id + 1)
         self._record.goals(changes)
         for at, task in enumerate(tasks):
-            tasks[at] = task = dataclasses.replace(task, explore_start_id=self._start_id)
+            tasks[at] = task = replace(task, explore_start_id=self._start_id)
             self._open[task.branch_id] = task
             session.services.children.cancel_branch[task.session_id] = partial(
                 self._cancel_one, task.branch_id
@@ -403,4 +404,4 @@ def _within_branch(agent: AgentProfile) -> AgentProfile:
         Rule(permission=name, pattern="*", action="deny", source="agent", words=words)
         for name in _NOT_IN_BRANCHES
     )
-    return dataclasses.replace(agent, rules=(*agent.rules, *denied))
+    return replace(agent, rules=(*agent.rules, *denied))

@@ -6,8 +6,9 @@ certain there is a conflict, and nothing is merged at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from tools.diff.merge import Clash, MergeConflictError, merge
 from tools.diff.unified_diff import shown_name
@@ -27,8 +28,7 @@ Kind = Literal["absent", "file", "link", "other"]
 """``other``: a folder, or a file that must not be changed; ``why`` says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileVersion:
+class FileVersion(Struct, frozen=True):
     """A file at one moment."""
 
     kind: Kind = "absent"
@@ -48,16 +48,14 @@ class FileVersion:
 ABSENT = FileVersion()
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(Struct, frozen=True):
     """A file as one branch left it."""
 
     branch: str
     change: BranchChange
 
 
-@dataclass(frozen=True, slots=True)
-class UnmergeableFile:
+class UnmergeableFile(Struct, frozen=True):
     """Why a file cannot be merged."""
 
     name: str
@@ -67,8 +65,7 @@ class UnmergeableFile:
     """Names of the two sides of a conflict, for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """The merged result for one file; ``before`` is its current state."""
 
     name: str
@@ -91,8 +88,7 @@ class Merged:
         return bits | (bits & 0o444) >> 2 if wanted else bits & ~_EXECUTABLE
 
 
-@dataclass(frozen=True, slots=True)
-class MergePlan:
+class MergePlan(Struct, frozen=True):
     """All of it."""
 
     files: tuple[Merged, ...] = ()

@@ -10,10 +10,12 @@ import asyncio
 import os
 import shlex
 import stat
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.explore.branch_choice import note_choice, refuse_model
 from daemon.explore.ignored_changes import short_names
@@ -52,8 +54,7 @@ if TYPE_CHECKING:
 _MAX_SUMMARY = 600
 
 
-@dataclass(frozen=True, slots=True)
-class BranchPart:
+class BranchPart(Struct, frozen=True):
     """A selected part of one branch: all of it, or a file or folder."""
 
     branch: BranchMeta
@@ -61,8 +62,7 @@ class BranchPart:
     """Relative, with ``/``; empty: all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The result of a selection."""
 
     told: ToolResult

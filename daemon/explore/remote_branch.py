@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
 
 from daemon.copies.git_program import CancelToken
 from daemon.copies.working_copy import CopyError
@@ -109,9 +110,7 @@ class RemoteBranch:
                 except asyncio.CancelledError:
                     self._cancel(working)
             outcome = self._lost_outcome("") if working.cancelled() else working.result()
-            self._host.ended(
-                self._task, dataclasses.replace(outcome, duration_ms=self._elapsed()), self._child
-            )
+            self._host.ended(self._task, replace(outcome, duration_ms=self._elapsed()), self._child)
         finally:
             await self._close()
 
@@ -198,7 +197,7 @@ class RemoteBranch:
         }
         contained, inner, top, instructions = await asyncio.to_thread(self._look)
         return BranchOrder(
-            task=dataclasses.replace(task, settings=for_node(task.settings)),
+            task=replace(task, settings=for_node(task.settings)),
             config=replace(parent.config, settings=for_node(parent.config.settings)),
             trust=parent.trust, mode=parent.mode,
             granted=tuple(state.granted), grants=services.permissions.keeper.rules(), agent=parent.agent,
@@ -383,7 +382,7 @@ class RemoteBranch:
                 child.close_open(detail or t("Canceled."))
             words = own_words(child) if mirror is not None else ""
         kept = self._kept or BranchOutcome(self._task.session_id, "abandoned", "", stop)
-        return dataclasses.replace(
+        return replace(
             self._counted(kept),
             status="abandoned",
             summary=head(unfinished_summary(stop, detail, words), MAX_SUMMARY),
@@ -396,7 +395,7 @@ class RemoteBranch:
         if self._child is None or self._mirror is None:
             return outcome
         trace = self._child.state.trace
-        return dataclasses.replace(
+        return replace(
             outcome,
             stats=self._mirror.stats,
             last_message=self._mirror.last_message,
@@ -414,7 +413,7 @@ class RemoteBranch:
         test = CheckRun(command="", detail=why)
         changes = outcome.changes if self._kept is not None else None
         score = await measured(self._child, changes, test=test, duration_ms=self._elapsed())
-        return dataclasses.replace(outcome, score=score)
+        return replace(outcome, score=score)
 
     async def _close(self) -> None:
         if self._mirror is not None:

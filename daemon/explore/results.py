@@ -12,9 +12,10 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from daemon.copies.working_copy import BranchChange
 from daemon.files.blobs import BlobError, Blobs
@@ -40,8 +41,7 @@ class ResultError(Exception):
     """Raised when a stored result cannot be used; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResult:
+class StoredResult(Struct, frozen=True):
     """The stored result of a branch."""
 
     changes: tuple[BranchChange, ...]

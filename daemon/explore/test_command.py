@@ -11,9 +11,11 @@ import asyncio
 import re
 import time
 from collections import deque
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.context.check_command import find_test_command
 from daemon.explore.branch_task import TestCommand
@@ -216,8 +218,7 @@ _TAP_PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
 _TAP_CASE = re.compile(r"^(not )?ok\b(?: +\d+)?([^\n]*)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class TestCounts:
+class TestCounts(Struct, frozen=True):
     """Numbers of tests; None where the output does not have them. ``at``: their position."""
 
     passed: int | None

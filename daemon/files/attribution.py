@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.files.blobs import BlobError
 from daemon.files.concurrent_writes import UNKNOWN, ChangedSince, ConcurrentWrites, ForeignWrites, Write
@@ -24,8 +25,7 @@ MAX_CONTENT = 8 * 1024 * 1024
 """Bytes of a new content that is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaterBases:
+class LaterBases(Struct, frozen=True):
     """How commands that began later, and are still at work, found the files: they will not take that for theirs."""
 
     began: tuple[float, ...] = ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.files.restore import reversed_entries
 from daemon.files.versions import FileVersions, RestoreStep, Version, VersionRecord
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(slots=True)
-class FileSetChange:
+class FileSetChange(Struct):
     """The changes that one tool call made to files; ``last`` is the user's latest undo or redo of them."""
 
     change_id: str

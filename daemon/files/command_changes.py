@@ -11,8 +11,9 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct, field
 
 from daemon.files.attribution import LaterBases, changed_by, in_turn, unknown_change
 from daemon.files.baseline import Baseline
@@ -45,8 +46,7 @@ _Made = tuple[SessionHistory, Sequence[Version]]
 """Versions to report."""
 
 
-@dataclass(slots=True)
-class _Watch:
+class _Watch(Struct):
     owner: CommandWatches
     places: Sequence[Place]
     """All histories that record its changes: the session's own first. They share one watch; with one each, every watch

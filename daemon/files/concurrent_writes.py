@@ -9,8 +9,9 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tools.files.regular_files import sha256
 
@@ -26,8 +27,7 @@ UNKNOWN = "?"
 """In place of a content's hash."""
 
 
-@dataclass(slots=True, eq=False)
-class Write:
+class Write(Struct, eq=False):
     """A change of a file from one content to another (hashes; None: no file), in one step of its author's work."""
 
     order: float
@@ -56,8 +56,7 @@ class Write:
         return next((name for name in names if name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedSince:
+class ChangedSince(Struct, frozen=True):
     """The changes of one file since a command began."""
 
     now: str | None
@@ -69,8 +68,7 @@ class ChangedSince:
     """The command did more that is not known."""
 
 
-@dataclass(slots=True)
-class ForeignWrites:
+class ForeignWrites(Struct):
     """Writes by others since one command began, in order."""
 
     began: float = float("inf")

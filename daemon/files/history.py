@@ -13,9 +13,11 @@ import logging
 import stat
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.files.blobs import Blobs
 from daemon.files.concurrent_writes import ConcurrentWrites
@@ -65,8 +67,7 @@ WatchCommand = Callable[[Sequence[Place]], Awaitable[CommandWatch]]
 """A function that starts watching one command, for all histories that it belongs to."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptChange:
+class KeptChange(Struct, frozen=True):
     """A stored change of one file: by a tool, a command, or an undo. Without ``change`` its contents are unknown, and
     it cannot be undone."""
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.files.blobs import BlobError, Blobs
 from tools.diff.merge import Clash, MergeConflictError, merge, split
@@ -38,14 +40,12 @@ class ConflictError(RestoreRefusedError):
     """Raised when the user's edits and the change overlap."""
 
 
-@dataclass(frozen=True, slots=True)
-class _DiskContent:
+class _DiskContent(Struct, frozen=True):
     data: bytes | None
     mode: int | None = None
 
 
-@dataclass(slots=True)
-class RestorePlanner:
+class RestorePlanner(Struct):
     """Applies entries in memory to the files on disk. Blocking: use it in a thread."""
 
     blobs: Blobs

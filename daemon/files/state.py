@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import stat
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.tool import kind_of_change
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 _STAMP = struct.Struct("<qqqQI")
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Struct, frozen=True):
     """A file at one moment. ``source`` locates its content: ``g`` + git's id, ``b`` + hash of our copy."""
 
     stamp: bytes
@@ -55,8 +55,7 @@ class FileState:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FileDelta:
+class FileDelta(Struct, frozen=True):
     """A file that has changed. ``certain`` is False when its earlier state is unknown."""
 
     path: str

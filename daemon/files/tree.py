@@ -13,9 +13,10 @@ import os
 import stat
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.files.baseline import MAX_FILE, Baseline
 from daemon.files.cooperative import cooperatively
@@ -48,8 +49,7 @@ class TooManyFilesError(Exception):
     """There are too many files."""
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     files: dict[str, FileState] = field(default_factory=dict[str, FileState])
     folders: set[str] = field(default_factory=set[str])
     others: set[str] = field(default_factory=set[str])

@@ -17,11 +17,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
+from msgspec import Struct, field
 from pydantic import AliasPath, BeforeValidator, Field, TypeAdapter
 
 from tools.files.regular_files import make_folder
@@ -89,8 +90,7 @@ class RestoreStep:
     time: str
 
 
-@dataclass(slots=True)
-class VersionRecord:
+class VersionRecord(Struct):
     """The list of versions, in order, and which of them are on disk."""
 
     items: list[Version | RestoreStep] = field(default_factory=list["Version | RestoreStep"])

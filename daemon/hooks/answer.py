@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+
+from msgspec import Struct
 
 from daemon.model.messages import whole_characters
 from tools.localization import t
@@ -54,8 +55,7 @@ class HookError(Exception):
         self.kind: Failure = kind
 
 
-@dataclass(frozen=True, slots=True)
-class HookAnswer:
+class HookAnswer(Struct, frozen=True):
     """The answer of a hook; usually empty."""
 
     denied: bool = False

@@ -7,8 +7,9 @@ the daemon's own environment could change the daemon itself, so these need no fu
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.hooks.answer import NAMES, HookName
 from tools.localization import t
@@ -22,8 +23,7 @@ STRICT = ".strict"
 """Behind the name of the hook: when the function fails, the answer is no."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookFunction:
+class HookFunction(Struct, frozen=True):
     """One function."""
 
     hook: HookName
@@ -33,8 +33,7 @@ class HookFunction:
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFunctions:
+class FoundFunctions(Struct, frozen=True):
     """All functions by hook, and errors as text for the user."""
 
     entries: Mapping[HookName, tuple[HookFunction, ...]] = field(

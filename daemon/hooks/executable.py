@@ -10,9 +10,10 @@ import json
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookError, HookName, denial, may_deny, read_text
 from tools.localization import t
@@ -34,8 +35,7 @@ _GRACE_S = 0.5
 """Seconds between TERM and KILL: the caller has already waited long enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class Executable:
+class Executable(Struct, frozen=True):
     """One program, in one workspace."""
 
     hook: Hook

@@ -13,8 +13,9 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.hooks.answer import MAX_OUTPUT, Failure, HookAnswer, HookError, HookName, read_value
 from daemon.hooks.entry_points import FoundFunctions, HookFunction, discover
@@ -46,8 +47,7 @@ def host_command(workspace: Path) -> tuple[str, ...]:
     return (sys.executable, "-I", "-c", start, str(workspace))
 
 
-@dataclass(slots=True)
-class _Pause:
+class _Pause(Struct):
     """After failures in a row: until when a function is not called, and why."""
 
     failures: int
@@ -199,8 +199,7 @@ class Hooks:
             await despite_cancel(process.end(_GRACE_S))
 
 
-@dataclass(frozen=True, slots=True)
-class PythonHook:
+class PythonHook(Struct, frozen=True):
     """One function."""
 
     entry: HookFunction

@@ -6,8 +6,9 @@ import asyncio
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.loop.command_use import CalledCommand, NamedFile, called, named_files
 from daemon.loop.mentions import mentioned, with_agent
@@ -42,8 +43,7 @@ CALL = "attach_"
 """Prefix of call ids for attaching: a question about one belongs to no turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class _FileLookup:
+class _FileLookup(Struct, frozen=True):
     """The paths and permissions needed to find a file, see ``tools.paths.Reader``."""
 
     workspace: Path
@@ -120,8 +120,7 @@ _LONG_FILE = noted(" Name it in your message instead: the agent reads it in part
 _LONG_OF_SERVER = noted(" Attach a smaller one, or ask the agent to use a tool of the server.")
 
 
-@dataclass(slots=True)
-class _Attachments:
+class _Attachments(Struct):
     """The attachments of a prompt so far, and the models that must accept them."""
 
     models: Sequence[str]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import Usage, added
@@ -32,8 +34,7 @@ _CLOCK_S = 0.05
 """Timers may fire a moment early."""
 
 
-@dataclass(slots=True)
-class RunLimits:
+class RunLimits(Struct):
     """The limits of one turn, including all its children; 0 means no limit."""
 
     steps: int

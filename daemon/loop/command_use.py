@@ -6,8 +6,9 @@ The prompt is stored and shown as the user typed it. Its text is made when it be
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.loop.skill_use import may_be_shown
 from daemon.skills.catalogue import FoundSkills, usable
@@ -27,8 +28,7 @@ _ENDING = ".,;:!?)]}'`"
 _LINES = re.compile(r":(\d{1,7})(?:-(\d{1,7}))?$")
 
 
-@dataclass(frozen=True, slots=True)
-class CalledCommand:
+class CalledCommand(Struct, frozen=True):
     """A command in a prompt. ``text``: for the model; ``agent`` and ``model``: for this prompt, empty for the session's
     own."""
 
@@ -37,8 +37,7 @@ class CalledCommand:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFile:
+class NamedFile(Struct, frozen=True):
     """A file that a text names with ``@``; ``first`` and ``last``: the lines, or 0 for all."""
 
     path: str

@@ -6,8 +6,10 @@ Without a usable answer of the model, the history of the plan's steps replaces t
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from daemon.context import compaction_backoff
 from daemon.context.compaction import CarriedOver, carried_over
@@ -75,8 +77,7 @@ class CompactResult(Model):
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _CompactionTarget:
+class _CompactionTarget(Struct, frozen=True):
     profile: ContextProfile
     reason: Reason
     prompt: str
@@ -89,8 +90,7 @@ class _CompactionTarget:
     """Lines of results in histories, by their calls' ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
+class _Cut(Struct, frozen=True):
     """The messages that stay whole, and the tokens of the request then."""
 
     keep_from: int

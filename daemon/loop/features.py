@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from tools.tool import ToolResult
 
 
-@dataclass(frozen=True, slots=True)
-class HookResult:
+class HookResult(Struct, frozen=True):
     """The combined answer of all hooks for one moment. ``refusal``: the reason, empty when no hook refuses."""
 
     refusal: str = ""

@@ -9,8 +9,9 @@ background jobs, the changes of files with their undo, branches and sub-agents.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.loop.budget import COST
 from daemon.model.events import (
@@ -64,8 +65,7 @@ class ForkError(StoreError):
     """Raised when the session cannot be forked there; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(Struct, frozen=True):
     """The values that a fork starts from."""
 
     trace_id: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.tags import within
@@ -35,8 +36,7 @@ Key = bytes
 """A hash of a call's tool and arguments; the order of keys and white space in the JSON do not matter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(Struct, frozen=True):
     """The findings about a call that is about to run. ``title``: a question for the user; empty: none."""
 
     title: str = ""
@@ -48,8 +48,7 @@ class Repeat:
     """Why the call is not run, without a question."""
 
 
-@dataclass(slots=True)
-class _RecentCalls:
+class _RecentCalls(Struct):
     """The relevant calls since the user's last message."""
 
     last: Key = b""
@@ -77,8 +76,7 @@ class _RecentCalls:
         return count >= after and (self.refused or count % after == 0)
 
 
-@dataclass(slots=True)
-class LoopDetector:
+class LoopDetector(Struct):
     """The calls of one session, lives beside its state. ``general``: whether a command only looks or tests."""
 
     general: Callable[[str], bool] = lambda command: False

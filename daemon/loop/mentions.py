@@ -9,8 +9,9 @@ import difflib
 import json
 import re
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.agents.loader import AgentProfile, UnknownAgentError
 from daemon.loop.command_use import CalledCommand, agent_missing, called
@@ -44,8 +45,7 @@ _USER_TASK = "user_task_"
 _ALIKE = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class AgentMention:
+class AgentMention(Struct, frozen=True):
     """An agent at the start of a prompt, and the rest of the prompt; ``text`` is empty for the name alone."""
 
     agent: AgentProfile

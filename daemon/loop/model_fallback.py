@@ -7,8 +7,9 @@ left: a wrong key, a bad request or a budget would fail or cost the user elsewhe
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from daemon.context.profiles import room
 from daemon.loop.attachments import refusal

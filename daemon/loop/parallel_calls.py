@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import os.path
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.loop.loop_detection import same_call
 from daemon.permission.service import WaitingTime
@@ -116,8 +117,7 @@ async def run_in_parallel(
 # -- the run time of each call: from its start to its result, without the time it waited for others --
 
 
-@dataclass(frozen=True, slots=True)
-class CallTime:
+class CallTime(Struct, frozen=True):
     """The time of one call, in milliseconds; None of a call that was not run."""
 
     duration_ms: int | None = None
@@ -125,8 +125,7 @@ class CallTime:
     """The part of it that calls which ran at the same time account for; None when nothing ran beside it."""
 
 
-@dataclass(slots=True)
-class CallTimes:
+class CallTimes(Struct):
     """The times of the calls of one turn, by their ids.
 
     Calls that run at the same time all begin before the first of them ends. Together they take as long as the longest

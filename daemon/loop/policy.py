@@ -3,8 +3,10 @@ rules."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgentError
 from daemon.loop.design_files import CODE, DesignFiles, changed_words
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
     from tools.tool import Tool
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
+class ClientSettings(Struct, frozen=True):
     """Settings of the client that prompted last; a child has those of its parent."""
 
     config: Config
@@ -38,8 +39,7 @@ class ClientSettings:
     """Whether it is a program without a user."""
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+class StandIn(Struct, frozen=True):
     """The model that answers for an overloaded one for the rest of a turn; both empty: none does."""
 
     overloaded: str = ""

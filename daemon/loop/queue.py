@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from daemon.model.traces import QueuedPrompt
 
 
-@dataclass(frozen=True, slots=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True):
     """How the turn that worked on a prompt ended; ``removed``: it was taken from the queue instead."""
 
     prompt_id: str
@@ -23,8 +23,7 @@ class TurnResult:
     removed: bool = False
 
 
-@dataclass(slots=True)
-class PendingPrompt:
+class PendingPrompt(Struct):
     """A prompt and the future that its sender awaits."""
 
     prompt: QueuedPrompt
@@ -160,8 +159,7 @@ class PromptQueue:
         self._waiting = [waiting for waiting in self._waiting if waiting.restored]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplanRequest:
+class ReplanRequest(Struct, frozen=True):
     """A user's request for another plan while a turn runs, handled between two steps.
 
     ``result`` is set when the plan was made, or the turn ended without one.

@@ -7,8 +7,9 @@ it: all three use the same request.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from daemon.context.check_command import find_test_command
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM, ContextProfile, answer_tokens, profile_for

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct, field
 
 from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
 from tools.language_ports import Navigation, NoNavigation
@@ -111,8 +112,7 @@ class JoinedTools:
         return [one for found in await asyncio.gather(*asked) for one in found]
 
 
-@dataclass(frozen=True, slots=True)
-class FolderServices:
+class FolderServices(Struct, frozen=True):
     """Places and rules of the folder that a session works in."""
 
     journal: Path
@@ -125,8 +125,7 @@ class FolderServices:
     """In a branch: the workspace that the folder is a copy of. Rules that name its files mean the copy's."""
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageViews:
+class LanguageViews(Struct, frozen=True):
     """Views of language servers and editors on the session's folder."""
 
     diagnostics: Diagnostics
@@ -139,8 +138,7 @@ class LanguageViews:
     """Diagnostics and navigation for another folder, see ``daemon.explore``."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchServices:
+class WatchServices(Struct, frozen=True):
     """The watches over the session's folder: over files that were read, and over what commands change."""
 
     files: FileWatch
@@ -176,8 +174,7 @@ class ChildSlots:
             self._left.set()
 
 
-@dataclass(frozen=True, slots=True)
-class ChildServices:
+class ChildServices(Struct, frozen=True):
     """The means to start and limit branches and sub-agents."""
 
     copies: Callable[[Sequence[str]], Awaitable[WorkingCopies]] | None = None
@@ -193,8 +190,7 @@ class ChildServices:
     """How many are looked at by language servers: all at once would need more of them than there may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Struct, frozen=True):
     """Shared by all sessions of a daemon, but for what belongs to a branch's folder."""
 
     workspace: Path

@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from daemon.context.tokens import estimate_tokens
 from daemon.loop.budget import Budget
@@ -72,8 +73,7 @@ class ReadOnlySessionError(Exception):
     """The session is the record of a branch or a sub-agent: prompts go to the session that started it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(Struct, frozen=True):
     """Features that work with the daemon's sessions: factories and callbacks, one set for all of them."""
 
     sessions: dict[str, Session]
@@ -94,8 +94,7 @@ class Features:
     """Called after an undo or redo of file changes. Raises StoreError."""
 
 
-@dataclass(slots=True)
-class TurnState:
+class TurnState(Struct):
     """State that the turns of a session share with each other and show to others."""
 
     calls: LoopDetector
@@ -117,8 +116,7 @@ class TurnState:
         return before
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(Struct):
     """How the turn under way is ended from outside."""
 
     turn: asyncio.Task[tuple[StopReason, str]] | None = None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.deltas import Deltas
 from daemon.loop.loop_detection import Repeat
@@ -98,8 +100,7 @@ class StepHost(Protocol):
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult: ...
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutcome:
+class StepOutcome(Struct, frozen=True):
     """The reason for which the step ended; ``tool_use`` means that every call has its result and the loop continues."""
 
     stop: StopReason
@@ -278,8 +279,7 @@ async def _together(
     return _outcome(first)
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
+class _Edit(Struct, frozen=True):
     """One of several edits that are asked about together."""
 
     host: StepHost

@@ -9,10 +9,11 @@ call with which the batch ended, or, after a cancellation, comes late.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
 
 from tools.access import OWN
 from tools.diagnostics_text import describe, problems_metadata
@@ -238,7 +239,7 @@ class StepDiagnostics:
             told = set[Path]()
         shown = tuple(problem for problem in report.problems if problem.path in told)
         hidden = report.hidden + len(report.problems) - len(shown)
-        return dataclasses.replace(report, problems=shown, hidden=hidden)
+        return replace(report, problems=shown, hidden=hidden)
 
     def _filtered(self, report: DiagnosticsReport) -> DiagnosticsReport:
         """Return the report without problems that are milder than the user wants the model to see."""
@@ -246,9 +247,9 @@ class StepDiagnostics:
             return report
         errors = tuple(problem for problem in report.problems if problem.severity == "error")
         if errors:
-            return dataclasses.replace(report, problems=errors)
+            return replace(report, problems=errors)
         verdict = "no_fresh_answer" if report.silent else "clean"
-        return dataclasses.replace(report, verdict=verdict, problems=(), left_out=0)
+        return replace(report, verdict=verdict, problems=(), left_out=0)
 
     def _may_be_told(self, path: Path, own: Collection[Path]) -> bool:
         action = "allow" if self._reading is None else self._reading(path)

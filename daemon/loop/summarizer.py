@@ -6,8 +6,10 @@ Nothing is stored here. An answer that cannot be used is requested once more; th
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.agents.loader import COMPACTION, load_agent
 from daemon.context.compaction import cut_middle, shortened, user_text
@@ -46,8 +48,7 @@ _CUTS = 2
 _NO_ACCESS = ("no_key", "auth")
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The replacement for the past. ``fallback``: why no model wrote it, as text for the user; else empty.
 
     With a fallback ``text`` is empty: see ``Summarizer.history``.

@@ -12,8 +12,9 @@ import contextlib
 import functools
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from daemon.loop.step import StepOutcome
 from daemon.model.messages import ReasoningPart
@@ -88,8 +89,7 @@ _MOST_LOOSE = 20
 _MOST_FENCES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class TextToolCall:
+class TextToolCall(Struct, frozen=True):
     """A call written in an answer as text. ``known``: there is a tool of that name."""
 
     name: str

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.loop.skill_use import load_skill, readable_folders
 from daemon.loop.tool_selection import offers
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
     from tools.sandbox.policy import SandboxPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFiles:
+class SessionFiles(Struct, frozen=True):
     """The port ``Files`` of tools: which version the model saw, and the editor's unsaved text.
 
     ``seen`` is the session's own record (see daemon.state.session_state.Given.files), shared and updated in place.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
 from daemon.context.prompt import UNTRUSTED, Layer
@@ -78,8 +80,7 @@ _OVERFLOWS = 3
 """How often one step may be tried again after the provider found the request too long."""
 
 
-@dataclass(slots=True)
-class _SentRequest:
+class _SentRequest(Struct):
     """The last request of a turn, as far as later steps need it."""
 
     estimated: int = 0

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
 from daemon.files.restore import RestorePlanner, RestoreRefusedError
@@ -67,8 +68,7 @@ class UnknownChangeError(Exception):
     alternatives."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Where a change was made: the message with the tool call, and the call."""
 
     message: Message
@@ -78,8 +78,7 @@ class Caller:
     """The goal in focus when the call ran: that of its result (the focus may change within one message)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeOverview:
+class ChangeOverview(Struct, frozen=True):
     """All changes, oldest first, and those that undo and redo would take next."""
 
     changes: tuple[FileSetChange, ...]
@@ -440,8 +439,7 @@ class StepKeeper:
             self._history.step_failed(self._step)
 
 
-@dataclass(frozen=True, slots=True)
-class StepWriting:
+class StepWriting(Struct, frozen=True):
     """The ports for the write of an undo, which is recorded as a step of the history."""
 
     workspace: Path
@@ -465,8 +463,7 @@ _DIFF_LINES = 2_000
 _MAX_TOLD = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The files that were written, or would be."""
 
     target: str
@@ -475,8 +472,7 @@ class Outcome:
     """Their contents afterwards; None: the file is deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedUndo:
+class PlannedUndo(Struct, frozen=True):
     """The planned writes of an undo or redo."""
 
     action: Action

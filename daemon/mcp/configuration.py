@@ -12,11 +12,13 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.config import MAX_FILE, not_used, usable
 from tools.access import MCP
@@ -45,8 +47,7 @@ _NEEDS = noted("it needs a command, or a url that begins with http:// or https:/
 _HTTP = ("http", "streamable-http", "streamableHttp")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSpec:
+class ServerSpec(Struct, frozen=True):
     """A server with everything that is needed to reach it. Two equal ones are the same server."""
 
     name: str
@@ -54,13 +55,16 @@ class ServerSpec:
     """The file that names it, relative to the workspace, or ``config.json``."""
     command: tuple[str, ...] = ()
     """Program, absolute, and arguments; empty for a server that is reached by ``url``."""
-    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    env: tuple[tuple[str, str], ...] = ()
     cwd: Path = Path()
     url: str = ""
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    headers: tuple[tuple[str, str], ...] = ()
     disabled: bool = False
     problem: str = ""
     """Why it cannot be started, as text for the user; the fields above are then not complete."""
+
+    def __repr__(self) -> str:
+        return f"ServerSpec({self.name!r})"  # ``env`` and ``headers`` have secrets
 
     @property
     def digest(self) -> str:
@@ -68,8 +72,7 @@ class ServerSpec:
         return hashlib.sha256(json.dumps([self.command, self.url]).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundServers:
+class FoundServers(Struct, frozen=True):
     """The configured servers, and the problems of the files, as text for the user."""
 
     servers: tuple[ServerSpec, ...] = ()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.mcp.failures import invalid
 from tools.text.terminal import plain, shown_brief
@@ -38,8 +39,7 @@ _LONGEST_PAUSE_S = 30.0
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\x00-\x1f\x7f]+")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptArgument:
+class PromptArgument(Struct, frozen=True):
     """An argument of a prompt. ``name``: as the server calls it; ``description``: one line, maybe empty."""
 
     name: str
@@ -47,8 +47,7 @@ class PromptArgument:
     required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PromptDefinition:
+class PromptDefinition(Struct, frozen=True):
     """A prompt as its server defines it. ``description``: one line."""
 
     name: str
@@ -65,8 +64,7 @@ class PromptDefinition:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceDefinition:
+class ResourceDefinition(Struct, frozen=True):
     """A resource, or with ``template`` a family of them whose URI has ``{places}`` to fill in."""
 
     uri: str

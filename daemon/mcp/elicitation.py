@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.json_access import array, mapping, string
 from tools.localization import t
@@ -47,8 +49,7 @@ class _WrongAnswerError(Exception):
     """An answer does not fit its field; the message is for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A property of a form. ``options``: label and value of each allowed answer; without any, a text is typed."""
 
     name: str
@@ -171,8 +172,7 @@ _FORMATS: Mapping[str, Any] = {
 """Checks by format; each returns nothing or raises ValueError for what it is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """A form of a server. ``message``: its words about it."""
 
     server: str

@@ -6,8 +6,10 @@ whether an editor found them in its own settings or in the folder.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.mcp.configuration import FoundServers, ServerSpec, spec_of
 from tools.localization import t
@@ -25,8 +27,7 @@ MOST_GIVEN = 20
 """Servers of one session."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Loan:
+class _Loan(Struct, frozen=True):
     holder: object
     """The connection that passed them, compared by identity."""
     session_id: str

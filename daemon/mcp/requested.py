@@ -10,8 +10,9 @@ import base64
 import binascii
 import contextlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.mcp.configuration import tool_names
 from daemon.mcp.tool import MOST_IMAGES, texts_and_images
@@ -51,8 +52,7 @@ _RESOURCE_ORIGIN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FromServer:
+class FromServer(Struct, frozen=True):
     """Text or a file of a server, to attach to the user's prompt."""
 
     name: str
@@ -67,8 +67,7 @@ class FromServer:
         return f"{self.origin}\n{within(self.tag, plain(text))}"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The prompt and resources that a text names. ``prompt``: name and arguments; ``resources``: server and URI."""
 
     prompt: tuple[str, str] | None

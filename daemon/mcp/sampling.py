@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.mcp.elicitation import BadRequestError
 from tools.access import MCP_SAMPLING, suggestions
@@ -27,8 +28,7 @@ _SHOWN = 4_000
 _TASK = "Answer the request of a program. You have no tools."
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A request for an answer of the model."""
 
     system: str

@@ -8,7 +8,6 @@ cost the others. Import this in a thread: the SDK takes half a second to load.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import jsonschema  # pyright: ignore[reportUnusedImport]  # noqa: F401 - for the definitions
@@ -18,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse, methods
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from daemon.mcp.server_requests import asking, without_secrets
@@ -46,8 +46,7 @@ _MOST_WRONG = 20
 _MOST_PAGES = 50
 
 
-@dataclass(slots=True)
-class Listing:
+class Listing(Struct):
     """The answers of a server to the requests for a list."""
 
     found: list[Any] = field(default_factory=list[Any])

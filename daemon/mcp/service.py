@@ -9,10 +9,11 @@ import asyncio
 import contextlib
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from daemon.mcp.configuration import FoundServers, find_servers, secrets_of, server_parts, tool_names
 from daemon.mcp.failures import sentence
@@ -112,8 +113,7 @@ class McpServer(Model):
     log_file: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
+class ServerStatus(Struct, frozen=True):
     """A server as it is configured, and as users see it."""
 
     spec: ServerSpec

@@ -6,10 +6,10 @@ a slow client, and are followed by the stored part or message that they belong t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
+from msgspec import Struct
 from pydantic import Field
 
 from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, SubagentMeta
@@ -480,8 +480,7 @@ class Delta(Model):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """The marks of ``ContextMarked`` that hold for a context."""
 
     pruned: frozenset[int] = frozenset()

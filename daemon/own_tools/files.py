@@ -9,10 +9,11 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from daemon.agents.front_matter import OwnFileError
@@ -53,8 +54,7 @@ class ToolFile(BaseModel):
     sandbox: Sandboxing = "on"
 
 
-@dataclass(frozen=True, slots=True)
-class Executable:
+class Executable(Struct, frozen=True):
     """A tool that is a program."""
 
     definition: Definition

@@ -14,9 +14,10 @@ import logging
 import sys
 import threading
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from msgspec import Struct
 
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
 from daemon.own_tools.files import name_problem
@@ -34,8 +35,7 @@ GRACE_S = 3.0
 """Seconds that a canceled call may take to end, before its thread is left behind."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(Struct, frozen=True):
     """The second argument of ``run``."""
 
     workspace: Path
@@ -58,8 +58,7 @@ class PythonTool(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedTool:
+class LoadedTool(Struct, frozen=True):
     """A tool of a package."""
 
     definition: Definition

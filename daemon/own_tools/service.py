@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.agents.own_files import ParsedFiles
 from daemon.model.stored_model import Model
@@ -39,8 +40,7 @@ class OwnTool(Model):
     """Program and arguments; empty for Python code, which runs inside the daemon."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTools:
+class FoundTools(Struct, frozen=True):
     """The tools that sessions have, and the problems of others, as text for the user."""
 
     programs: tuple[Executable, ...] = ()

@@ -7,8 +7,10 @@ ask only where a rule names them. An access that would then be allowed must not 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission import matching
@@ -37,8 +39,7 @@ REVIEWED = noted("what is merged from a branch always needs your review before i
 INSISTS = noted("this agent asks before each change, regardless of modes, rules and earlier answers")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """About one access. ``silent``: it is implied, and nothing speaks against it."""
 
     permission: str
@@ -54,8 +55,7 @@ class Decision:
     """Only asked about because nothing names it: the command itself, allowed word by word, settles that."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
+class _Name(Struct, frozen=True):
     """A target as rules see it."""
 
     permission: str

@@ -11,9 +11,9 @@ import json
 import os
 import shutil
 import uuid
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from daemon.model.encoding import json_bytes
@@ -46,8 +46,7 @@ class GrantsNotStoredError(StoreError):
     """Raised when the grants could not be changed and are unchanged; the message says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class _GrantFileContent:
+class _GrantFileContent(Struct, frozen=True):
     grants: tuple[StoredGrant, ...] = ()
     rules: tuple[Rule, ...] = ()
     problem: str = ""
@@ -56,8 +55,7 @@ class _GrantFileContent:
     """A newer version wrote it: it is left alone."""
 
 
-@dataclass(slots=True)
-class _GrantFile:
+class _GrantFile(Struct):
     path: Path
     scope: Lasting
     _stamp: Stamp | None = _UNREAD

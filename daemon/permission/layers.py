@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission import matching
@@ -28,8 +29,7 @@ UNMATCHED = Rule(permission="*", pattern="*", action="ask")
 """The answer where no rule matches."""
 
 
-@dataclass(frozen=True, slots=True)
-class PatternRoots:
+class PatternRoots(Struct, frozen=True):
     """The base of patterns: the user's home folder, and the workspace if it is known."""
 
     home: str
@@ -205,8 +205,7 @@ def _table(rules: _Same, permission: str, around: PatternRoots) -> _Table:
     return _Table(rules.rules, permission, around)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleMatch:
+class RuleMatch(Struct, frozen=True):
     """``rule`` decides; for a wildcard ``part`` is a rule that asks about or denies a part of it, ``besides`` the one
     where a branch's rules forbid no part of it."""
 

@@ -7,7 +7,8 @@ rule that names something keeps asking, and so do rules of the workspace and the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from daemon.model.permissions import Action, Mode, Rule, Trust
 from daemon.permission.matching import is_general
@@ -43,8 +44,7 @@ COPY = _rule("edit", noted("the branch's own copy, reviewed when it is merged"),
 DEVICE = _rule("*", noted("a device that stores nothing"), "allow")
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """The circumstances of one call. ``contained``, ``lifted``, ``read_only``, ``warned``, ``fenced`` and ``unread``:
     see ``tools.tool.PermissionAsk``; ``looks``: the agent is read-only; ``copied``: the work is done in a branch's
     copy."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches, regex
 from tools.files.protected_names import FOLDERS as EDIT_FOLDERS
@@ -18,8 +19,7 @@ from tools.localization import noted, t
 PROTECTED_PERMISSIONS = frozenset({"read", "edit"})
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of protected thing. ``folder``: everything below; then a rule must name the folder itself."""
 
     what: str

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
@@ -49,8 +52,7 @@ SHIPPED: tuple[Rule, ...] = (
 """The rules without any configuration."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The decision about a whole call. ``reasons``: each thing it would do, the strictest first."""
 
     reasons: tuple[Reason, ...]

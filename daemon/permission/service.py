@@ -10,9 +10,10 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from daemon.model.branches import branch_of, is_within, root_of
 from daemon.model.permissions import (
@@ -46,6 +47,7 @@ from tools.tool import (
 from tools.writing.proposal import hunk_count, propose, with_hunks, with_text
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -63,8 +65,7 @@ Left = tuple[FileChange, ...] | None
 """The changes that the user left of a proposal; None: all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestResult:
+class RequestResult(Struct, frozen=True):
     """How a request ended, for the record."""
 
     answer: Answer
@@ -102,8 +103,7 @@ class Asker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AskerByRules:
+class AskerByRules(Struct, frozen=True):
     """Asks on behalf of a session, by other rules than the session's. Implements Asker."""
 
     session_id: str
@@ -116,8 +116,7 @@ class AskerByRules:
         return self.rules_now()
 
 
-@dataclass(frozen=True, slots=True)
-class CallInfo:
+class CallInfo(Struct, frozen=True):
     """The tool call a question is about."""
 
     tool_call_id: str
@@ -131,8 +130,7 @@ class CallInfo:
     """The user is asked in any case, whatever rules, mode or grants would allow."""
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(Struct):
     request: PermissionRequest
     asker: Asker
     ask: PermissionAsk
@@ -143,17 +141,16 @@ class _Pending:
     review: bool = False
 
 
-@dataclass(slots=True)
 class PermissionService:
     """The requests that wait for a user's answer, and the answers."""
 
-    now: Callable[[], datetime]
-    keeper: GrantStore
-    """Stores grants that outlive their session."""
-    _pending: dict[str, _Pending] = field(default_factory=dict[str, _Pending])
-    _answered: dict[str, str] = field(default_factory=dict[str, str])
-    """Names of those who answered, for late answers; only the last few hundred."""
-    _watchers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    def __init__(self, now: Callable[[], datetime], keeper: GrantStore) -> None:
+        """``keeper`` stores grants that outlive their session."""
+        self.now, self.keeper = now, keeper
+        self._pending: dict[str, _Pending] = {}
+        # Names of those who answered, for late answers; only the last few hundred.
+        self._answered: dict[str, str] = {}
+        self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> None:
         """Call ``watcher`` whenever something begins or ceases to wait, in any session; it must return at once."""
@@ -378,8 +375,7 @@ class PermissionService:
             log.warning("%s could not be answered: %s", pending.request.request_id, error)
 
 
-@dataclass(frozen=True, slots=True)
-class CallPlace:
+class CallPlace(Struct, frozen=True):
     """The place of a call among edits that are asked about together and made one after the other."""
 
     asking: Callable[[], Awaitable[None]]
@@ -388,8 +384,7 @@ class CallPlace:
     """Waits until the calls before this one have ended. Raises PermissionDeniedError when it must not run any more."""
 
 
-@dataclass(slots=True)
-class WaitingTime:
+class WaitingTime(Struct):
     """How long a call waited for answers so far."""
 
     seconds: float = 0.0
@@ -397,8 +392,7 @@ class WaitingTime:
     """It waits at the moment."""
 
 
-@dataclass(slots=True, eq=False)
-class CallPermission:
+class CallPermission(Struct, eq=False):
     """The port ``Permission`` of tools for one tool call."""
 
     service: PermissionService

@@ -8,8 +8,9 @@ from __future__ import annotations
 import enum
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from daemon.model.messages import whole_characters
 
@@ -47,16 +48,14 @@ class Focus(enum.Enum):
 Parent = str | None | Literal[Focus.CURRENT]
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """``goal`` joins the flat list at ``index`` (None: at the end)."""
 
     goal: Goal
     index: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Updated:
+class Updated(Struct, frozen=True):
     """Fields of a goal change; goals that change with it are in ``affected_goals``."""
 
     goal_id: str
@@ -66,8 +65,7 @@ class Updated:
     affected_goals: tuple[AffectedGoal, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """A goal without any work leaves the plan without a trace."""
 
     goal_id: str
@@ -75,8 +73,7 @@ class Removed:
     """The focus after the change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """A goal moves under another parent, or among its siblings: before ``before_id``, None: last."""
 
     goal_id: str

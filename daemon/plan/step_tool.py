@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.plan.changes import Added, Change, PlanError
 from daemon.plan.goal_index import ENDED
@@ -31,8 +32,7 @@ MARKS = "A mark in plan does not complete a goal: use complete, with a summary."
 _Make = Callable[[Sequence[Change]], None]
 
 
-@dataclass(slots=True)
-class StepCall:
+class StepCall(Struct):
     """One call of ``step``. ``changes`` plans it; the other fields then have the facts that the changes lack."""
 
     plan: Sequence[str] = ()

@@ -9,8 +9,10 @@ their siblings are visited.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.model.goals import Goal
 from daemon.model.tags import plain
@@ -36,8 +38,7 @@ _NEVER_BEGUN = "-"
 """Mark of a goal that was abandoned before it had any work, as in ``daemon.steps.texts``."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Detail:
+class _Detail(Struct, frozen=True):
     """The level of detail."""
 
     summary: int = 80
@@ -143,8 +144,7 @@ _Item = str | tuple[Goal, str, int]
 """A line, or a goal with its number and depth, still to be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Struct, frozen=True):
     """The live goals below one."""
 
     goals: Sequence[Goal]

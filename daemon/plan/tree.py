@@ -8,8 +8,9 @@ Two invariants: above an open goal all goals are open, and the focus is an open 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from daemon.loop.loop_detection import key_of
 from daemon.loop.queue import ReplanRequest, TurnResult
@@ -351,8 +353,7 @@ _NOT_TRIED = frozenset({"denied", "not_run", "canceled"})
 """Results that do not reflect on the work."""
 
 
-@dataclass(slots=True)
-class Failures:
+class Failures(Struct):
     """The rows of one turn, from the message with this index on."""
 
     taken: int

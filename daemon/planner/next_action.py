@@ -6,8 +6,10 @@ from the tree after a crash of the daemon.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from daemon.plan.dependencies import waits_for
 from daemon.plan.goal_index import ENDED
@@ -32,29 +34,25 @@ PauseReason = Literal["circle", "failures", "person"]
 # -- past events --
 
 
-@dataclass(frozen=True, slots=True)
-class Began:
+class Began(Struct, frozen=True):
     """The prompt is part of the conversation."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanMade:
+class PlanMade(Struct, frozen=True):
     """The model answered with ``steps`` steps, and the tree has them. ``aside``: open goals that are not for now."""
 
     steps: int
     aside: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class NotPlanned:
+class NotPlanned(Struct, frozen=True):
     """A request for a plan had no result. ``stop``: the call failed, or is not allowed; None: the answers were bad."""
 
     why: str
     stop: StopReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """A run has ended as turns do. ``given_up``: goals that the model itself abandoned in it."""
 
     stop: StopReason
@@ -64,8 +62,7 @@ class Ran:
     """Its last words are a question."""
 
 
-@dataclass(frozen=True, slots=True)
-class RanInParallel:
+class RanInParallel(Struct, frozen=True):
     """Sub-agents have worked on several steps. ``failed``: how those that did not succeed ended, by goal id."""
 
     stop: StopReason
@@ -73,8 +70,7 @@ class RanInParallel:
     failed: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(Struct, frozen=True):
     """A request for another plan between two steps. ``ended``: the model had stopped by then."""
 
     reason: PauseReason
@@ -88,8 +84,7 @@ Happening = Began | PlanMade | NotPlanned | Ran | RanInParallel | Paused
 # -- next actions --
 
 
-@dataclass(frozen=True, slots=True)
-class AskForPlan:
+class AskForPlan(Struct, frozen=True):
     """Ask the model for a plan. ``why``: what happened, for the model; ``revise``: open goals it does not name go."""
 
     kind: AskKind
@@ -99,8 +94,7 @@ class AskForPlan:
     """Id of the goal that failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """A run of the plain loop, for a goal or freely; ``together``: sub-agents, for several goals."""
 
     kind: WorkKind
@@ -108,8 +102,7 @@ class Work:
     goal_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """The turn ends."""
 
     stop: StopReason
@@ -119,8 +112,7 @@ class End:
 Decision = AskForPlan | Work | End
 
 
-@dataclass(frozen=True, slots=True)
-class TurnProgress:
+class TurnProgress(Struct, frozen=True):
     """The progress of a turn."""
 
     mode: PromptPlanner

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.plan.changes import MAX_DESCRIPTION, one_line
 from tools.json_access import array, mapping
@@ -51,8 +53,7 @@ class BadPlanError(Exception):
     """Raised when the answer is no usable plan; the message explains the problem to the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanStep:
+class PlanStep(Struct, frozen=True):
     """One step of an answer. ``keep``: the number of an open goal that stays; then ``goal`` may be empty."""
 
     goal: str
@@ -306,8 +307,7 @@ _MOST_PROSE = 240
 """Characters around a list that is a plan: an introduction and a closing word, but no answer to a question."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     indent: int
     rank: int
     """0 for the outermost of several kinds with the same indent: ``一、`` above ``1.`` above ``1.1``."""

@@ -6,8 +6,9 @@ and are part of the conversation like everything else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from daemon.model.messages import Message, NotePart
 from daemon.model.tags import within
@@ -95,8 +96,7 @@ def again_text(problem: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
+class _Ends(Struct, frozen=True):
     """How a goal ends by a tool of the plan."""
 
     reached: str

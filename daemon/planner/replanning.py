@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from daemon.model.goals import Goal
 from daemon.plan.dependencies import misplaced, needed, stand_in, waits_for
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 REPLACED = noted("Abandoned: it is not in the new plan.")
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(Struct, frozen=True):
     """``changes`` turn the tree into the new plan, in order."""
 
     changes: tuple[Change, ...]
@@ -60,8 +61,7 @@ def revised(
     return Revision(tuple(work.changes), len(steps), aside)
 
 
-@dataclass(slots=True)
-class _TreeEdit:
+class _TreeEdit(Struct):
     """A copy of the tree on which each operation is tried, and the changes so far."""
 
     tree: PlanTree
@@ -276,8 +276,7 @@ def _linked(steps: Sequence[PlanStep], tree: PlanTree) -> tuple[tuple[PlanStep, 
     return answer.linked(steps), answer.goals
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(Struct):
     tree: PlanTree
     steps: dict[str, PlanStep] = field(default_factory=dict[str, PlanStep])
     """By place."""

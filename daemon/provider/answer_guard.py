@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import functools
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin, urlsplit
+
+from msgspec.structs import replace
 
 from daemon.model.messages import Usage
 from daemon.provider.model_calls import (

@@ -7,8 +7,9 @@ renews its tokens. Only profiles import the SDK, because that takes more than a 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.provider import errors
 from daemon.provider.model_calls import ProviderError
@@ -29,15 +30,17 @@ _TOKENS_BETA = "oauth-2025-04-20"
 """The beta that requests with a profile's token have to name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Struct, frozen=True):
     """A server and the credential for it. Its ``repr`` hides the secrets."""
 
     base_url: str
     variable: str
     """The environment variable that holds the credential."""
-    secret: str = field(repr=False)
+    secret: str
     """A key, a token, or the name of a profile."""
+
+    def __repr__(self) -> str:
+        return f"Credential({self.base_url!r}, {self.variable!r})"
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> Credential:

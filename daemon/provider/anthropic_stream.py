@@ -6,8 +6,9 @@ Source: the streaming events of the API (``anthropic.types.raw_message_stream_ev
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from daemon.model.messages import StopReason, Usage
 from daemon.provider import errors

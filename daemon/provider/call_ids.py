@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import uuid
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from daemon.model.messages import Part, ToolCallPart
 from daemon.provider.model_calls import Complete, PartStop, Restart, Retry, ToolCallDelta, ToolCallStart

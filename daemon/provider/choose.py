@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from daemon import demo
 from daemon.provider.anthropic import AnthropicProvider
@@ -38,8 +39,7 @@ _CODERS = re.compile(r"coder|code|devstral|gpt-oss|qwen3|llama3\.[1-9]|mistral",
 _NO_CHAT = re.compile(r"embed|bge-|minilm|rerank|ocr", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
+class ModelChoice(Struct, frozen=True):
     """A model for a new session. ``notice``: a message for the user about it, or empty."""
 
     model: str

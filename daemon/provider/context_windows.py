@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
 from daemon.provider.editor_models import EDITORS
@@ -37,25 +38,21 @@ _FIELDS = (
 _LEAST = 256
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
+class _Server(Struct, frozen=True):
     """Where a model is. Hashed with the model's name; keys are not part of it."""
 
     model: str
     base_url: str
 
 
-@dataclass(slots=True)
-class Windows:
+class Windows(Struct):
     """The known context windows of servers."""
 
     _told: dict[_Server, int] = field(default_factory=dict[_Server, int])
     """Windows that servers reported when queried."""
     _limits: dict[_Server, int] = field(default_factory=dict[_Server, int])
     """Limits from errors about prompts that were too long. These are certain."""
-    _asking: dict[_Server, asyncio.Task[None]] = field(
-        default_factory=dict["_Server", "asyncio.Task[None]"], repr=False
-    )
+    _asking: dict[_Server, asyncio.Task[None]] = field(default_factory=dict["_Server", "asyncio.Task[None]"])
 
     def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
         """Return the tokens that ``provider/model`` takes. ``configured``: the user's setting, which goes before all

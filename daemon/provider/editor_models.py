@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from daemon.model.stored_model import Count, Model
@@ -35,8 +35,7 @@ _MAX_WAITING = 8_000_000
 """Characters of one answer that may wait to be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class EditorModel:
+class EditorModel(Struct, frozen=True):
     """A model that an editor offers."""
 
     name: str
@@ -156,8 +155,7 @@ class EditorChat:
             self._arrived.put_nowait(None)
 
 
-@dataclass(slots=True)
-class EditorModels:
+class EditorModels(Struct):
     """All attached editors with models, and the answers on their way."""
 
     clock: Callable[[], float] = time.monotonic

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from daemon.provider.model_calls import ErrorKind, ProviderError
 from tools.localization import noted, t
@@ -55,8 +56,7 @@ _SPENT = re.compile(
 _MAX_WORDS = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """The facts about a failed call, whichever library reported it."""
 
     status: int | None = None

@@ -17,8 +17,9 @@ import threading
 import types
 import warnings
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct, field
 
 from daemon.provider import answer_guard, errors, openai_wire
 from daemon.provider.answer_guard import AnswerRefusedError, provider_error
@@ -160,16 +161,18 @@ async def _library() -> Any:
     return _loaded[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelTarget:
+class _ModelTarget(Struct, frozen=True):
     """Where a call goes and how errors about it are worded."""
 
     model: str
     base_url: str | None
-    key: str | None = field(repr=False)
+    key: str | None
     key_name: str = ""
     hint: str = noted("check the network.")
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __repr__(self) -> str:
+        return f"_ModelTarget({self.model!r}, {self.base_url!r})"  # without the key
 
     @property
     def host(self) -> str:

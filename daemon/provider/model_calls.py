@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from daemon.model.messages import TextPart
 from tools.localization import t
@@ -26,16 +27,14 @@ BRANCH = "GOALWRIGHT_BRANCH"
 branch or sub-agent, e.g. ``A`` or ``A.s1``; not set in a main session."""
 
 
-@dataclass(frozen=True, slots=True)
-class SystemBlock:
+class SystemBlock(Struct, frozen=True):
     """A layer of the system prompt. ``cache``: a cache breakpoint may be set behind it."""
 
     text: str
     cache: bool = False
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class PromptMessage:
+class PromptMessage(Struct, frozen=True, weakref=True):
     """A message as the model will see it: only text, reasoning, file, tool_call and tool_result parts.
 
     Role ``tool`` carries tool results; a provider folds it into what its wire wants.
@@ -45,8 +44,7 @@ class PromptMessage:
     content: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """A tool as offered to the model; ``schema`` is a JSON schema of an object."""
 
     name: str
@@ -54,8 +52,7 @@ class ToolSpec:
     schema: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """One model call. ``model`` is without its provider prefix."""
 
     model: str
@@ -78,8 +75,12 @@ class ModelRequest:
     longer show them when goals are compacted."""
     replaceable: bool = False
     """Whether another model stands ready: then an overloaded server is given up sooner."""
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
     """The caller's keys and base URLs (``ANTHROPIC_API_KEY`` …); never logged or stored."""
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "env"]
+        return f"ModelRequest({', '.join(shown)})"
 
 
 def beside(
@@ -98,24 +99,21 @@ def beside(
     return ModelRequest(model, system, messages, max_tokens=max_tokens, temperature=temperature, env=env)
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """More text of part ``index``."""
 
     index: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ReasoningDelta(Struct, frozen=True):
     """More reasoning of part ``index``."""
 
     index: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallStart:
+class ToolCallStart(Struct, frozen=True):
     """A tool call begins at part ``index``."""
 
     index: int
@@ -123,8 +121,7 @@ class ToolCallStart:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallDelta:
+class ToolCallDelta(Struct, frozen=True):
     """More of a tool call's JSON."""
 
     index: int
@@ -132,16 +129,14 @@ class ToolCallDelta:
     json: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartStop:
+class PartStop(Struct, frozen=True):
     """Part ``index`` is complete: text, reasoning (with signature) or a tool call."""
 
     index: int
     part: Part
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """The call failed in a passing way and is made again after ``delay_s``; all parts so far are void."""
 
     attempt: int
@@ -152,15 +147,13 @@ class Retry:
     """How many there are at most; 0: not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """Another model makes the answer from the start; all parts so far are void."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(Struct, frozen=True):
     """The end: all parts in order, the model's stop reason, and the cost."""
 
     parts: tuple[Part, ...]

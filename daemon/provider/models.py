@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from daemon.provider import choose, pricing
 from daemon.provider.answer_guard import cut_at_limit
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
 _CHOICE_LASTS_S = 5.0
 
 
-@dataclass(slots=True)
 class ProviderModels(Windows):
     """Implements ``daemon.loop.services.Models``."""
 
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
-    _chosen: tuple[float, object, ModelChoice] | None = field(default=None, repr=False)
+    _chosen: tuple[float, object, ModelChoice] | None = None
 
     def stream(self, model: str, request: ModelRequest) -> ProviderEvents:
         """Stream an answer of the provider that the part of ``model`` before the first slash names."""

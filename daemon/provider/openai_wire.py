@@ -6,8 +6,9 @@ Source: the chat completions API, and what servers that imitate it are known to 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.model.messages import FilePart, Part, TextPart, ToolResultPart
 from daemon.provider.anthropic_wire import NO_OUTPUT, file_text, path_text, safe_input
@@ -55,8 +56,7 @@ def to_messages(request: ModelRequest, *, replay_reasoning: bool = False) -> lis
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """The converted form of a message. Shared by all requests that contain it, so each request gets a copy."""
 
     messages: tuple[Json, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
 from daemon.provider.model_calls import (
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 Kind = Literal["text", "reasoning", "redacted", "tool_call", "unknown"]
 
 
-@dataclass(slots=True)
-class GrowingPart:
+class GrowingPart(Struct):
     """A part that is still arriving; pieces are joined only when the whole is needed."""
 
     kind: Kind

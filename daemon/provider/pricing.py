@@ -10,8 +10,10 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from daemon.model.messages import Usage
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
 MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """US$ per million tokens."""
 
     input: float
@@ -29,8 +30,7 @@ class Price:
     cache_write: float
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     """A model's limits in tokens, and its price when known."""
 
     context_window: int

@@ -13,9 +13,10 @@ import stat
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon import lock
 from daemon.copies.copy_diff import EMPTY_TREE
@@ -74,8 +75,7 @@ def object_format(base: Base) -> str:
     return "sha256" if len(base.tree or "") == 64 else "sha1"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCache:
+class NodeCache(Struct, frozen=True):
     """The objects of one workspace on a node. ``folder``: private, for all workspaces; ``key``: of this one."""
 
     folder: Path

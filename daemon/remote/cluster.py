@@ -10,10 +10,11 @@ import socket
 import subprocess
 import sys
 import uuid
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.remote.peer import ConnectionLostError, Peer, StreamPipe
 from daemon.remote.ray_relay import ClusterError, NodeLostError
@@ -33,8 +34,7 @@ _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from daemon.remote.ray_rel
 __all__ = ["Cluster", "ClusterError", "Node", "NodeLostError"]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A worker process on a node. Implements Pipe."""
 
     name: str

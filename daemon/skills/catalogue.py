@@ -8,9 +8,10 @@ skill counts from the next prompt on.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.agents.front_matter import OwnFileError, read_document
 from daemon.agents.own_files import (
@@ -40,8 +41,7 @@ _MOST_VISITED = 2_000
 _NO_FILES = frozenset({"node_modules", "__pycache__"})
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSkills:
+class FoundSkills(Struct, frozen=True):
     """All skills, by name in alphabetical order; and files that are none, as text with their path."""
 
     skills: tuple[Skill, ...] = ()
@@ -56,8 +56,7 @@ class FoundSkills:
         return next((skill for skill in self.skills if skill.name == name), None)
 
 
-@dataclass(slots=True)
-class Skills:
+class Skills(Struct):
     """The skills of a workspace. May be used from any thread."""
 
     workspace: Path

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from daemon.agents.front_matter import OwnFileError, read_document
 from daemon.agents.own_files import (
@@ -42,8 +44,7 @@ CALL = re.compile(r"\s*/([A-Za-z0-9][\w.-]*(?::[A-Za-z0-9][\w.-]*)*)(?:\s+(.*))?
 """A prompt that calls a command: its name, and the text after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A slash command. ``agent`` and ``model`` are empty when its file names none."""
 
     name: str
@@ -103,16 +104,14 @@ def _text(front: Mapping[str, FrontMatterValue], key: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCommands:
+class FoundCommands(Struct, frozen=True):
     """All commands by name, in alphabetical order; and files that are none, as text with their path."""
 
     commands: Mapping[str, Command]
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(Struct, frozen=True):
     """The commands of a workspace. May be used from any thread."""
 
     workspace: Path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.agents.front_matter import OwnFileError, read_document
 from daemon.context.tokens import estimate_tokens
@@ -33,8 +34,7 @@ _YES = frozenset({"true", "yes", "on"})
 _NO = frozenset({"false", "no", "off"})
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """A skill, without its body, which is read when it is used."""
 
     name: str
@@ -121,8 +121,7 @@ def _text(front: Mapping[str, FrontMatterValue], key: str) -> str:
     return value.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class SkillList:
+class SkillList(Struct, frozen=True):
     """The part of the system prompt that lists skills, empty without any. ``bare``: how many have no description in
     it."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.model.branches import BranchMeta, Choice, SubagentMeta
 from daemon.model.events import (
@@ -32,8 +33,7 @@ Spent = tuple[Usage, float]
 """Tokens and US dollars."""
 
 
-@dataclass(slots=True)
-class Children:
+class Children(Struct):
     """Branches and sub-agents by id, in the order in which they were started."""
 
     branches: dict[str, BranchMeta] = field(default_factory=dict[str, BranchMeta])

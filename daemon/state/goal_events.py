@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from daemon.model.branches import branch_of
 from daemon.model.events import AffectedGoal, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
@@ -25,7 +26,7 @@ def goal_event(
     ``by`` names the user's client when a user made the change (the model is then notified), empty when the model did.
     With the ``plan`` that is changed, the event has the numbers of the goals that it touches.
     """
-    given: dict[str, Any] = {field.name: getattr(change, field.name) for field in fields(change)}
+    given: dict[str, Any] = asdict(change)
     given |= {"trace_id": trace_id, "time": now, "by": by}
     if isinstance(change, Added):
         # The goal has the id of its branch, because it is shown beside goals of other branches.

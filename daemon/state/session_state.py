@@ -6,10 +6,10 @@ The live session and the replay after a crash run the same ``apply``, so they ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
@@ -49,15 +49,13 @@ if TYPE_CHECKING:
     from daemon.state.children import Spent
 
 
-@dataclass(slots=True, weakref_slot=True)
-class Order:
+class Order(Struct, weakref=True):
     """The sequence of the newest message of a session and all that it started."""
 
     last: int
 
 
-@dataclass(slots=True)
-class Given:
+class Given(Struct):
     """Things that the model has, and need not be given again."""
 
     files: dict[str, str] = field(default_factory=dict[str, str])

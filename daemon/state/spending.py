@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
 from daemon.model.messages import Message, Usage, added, priced
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from daemon.state.children import Children, Spent
 
 
-@dataclass(slots=True)
-class Spending:
+class Spending(Struct):
     """Tokens and money by goal, cumulative: a message counts for its goal and all goals above it.
 
     Usage of branches counts for the goal of their exploration, that of a sub-agent for the goal of the call.
@@ -77,8 +77,7 @@ class Spending:
         self.add_spent(goal_id, *spent, plan)
 
 
-@dataclass(frozen=True, slots=True)
-class ExceededLimit:
+class ExceededLimit(Struct, frozen=True):
     """A limit that is reached. ``goal_id`` None: that of the session."""
 
     goal_id: str | None

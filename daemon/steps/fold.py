@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from daemon.model.branches import root_of
 from daemon.model.events import (
@@ -439,16 +440,14 @@ def _bounded(known: str) -> str:
     return f"{known[:_KEPT]}_{hashlib.sha256(known.encode(errors='replace')).hexdigest()[:16]}"
 
 
-@dataclass(frozen=True, slots=True)
-class StepAdded:
+class StepAdded(Struct, frozen=True):
     """A new step. ``before_id``: the sibling that it comes before; None: last."""
 
     step: Step
     before_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepUpdated:
+class StepUpdated(Struct, frozen=True):
     """A change of a step: the fields that have changed, ready for JSON.
 
     With a ``parent_id`` among them the step has moved; ``before_id``, which is none of its fields, then is the sibling

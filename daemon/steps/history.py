@@ -5,8 +5,9 @@ It replaces a summary when no model is available. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.context.compaction import cut_middle, user_text
 from daemon.context.tokens import estimate_tokens
@@ -35,8 +36,7 @@ _RESULTS = (40, 12, 4, 1, 0)
 _Results = list[tuple[ToolResultPart, ToolCallPart | None]]
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     """A goal, or a turn of the user's when the work belonged to no goal."""
 
     status: StepStatus

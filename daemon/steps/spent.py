@@ -6,9 +6,10 @@ numbers of a goal are those of ``goalwright goals``.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.model.messages import priced
 from daemon.plan.goal_stats import worked_ms
@@ -21,8 +22,7 @@ _CENTS = 12
 """Digits of an amount behind the point: more are what adding floats leaves."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepCost:
+class StepCost(Struct, frozen=True):
     """Time, tokens and money."""
 
     duration_ms: int = 0
@@ -49,7 +49,7 @@ class StepCost:
 
     def without_time(self) -> StepCost:
         """Return the model's cost of requesting a call; the time is the tool's own, known when it ends."""
-        return dataclasses.replace(self, duration_ms=0)
+        return replace(self, duration_ms=0)
 
     def fields(self) -> dict[str, Any]:
         """Return it as fields of a step, without zero values."""

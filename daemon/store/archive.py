@@ -19,10 +19,11 @@ import json
 import os
 import re
 import tarfile
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
+
+from msgspec import Struct, field
 
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT, Carried
@@ -62,8 +63,7 @@ _LARGEST = 8 * 1024**3
 """Bytes: a file that is larger has no place in a ustar archive."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Struct, frozen=True):
     """The result of an export."""
 
     trace_id: str
@@ -77,8 +77,7 @@ class Exported:
     """Names that are not part of a trace: links, and entries that are no files."""
 
 
-@dataclass(slots=True)
-class _ArchivedFiles:
+class _ArchivedFiles(Struct):
     """The files of a trace by name, and those whose content was changed."""
 
     files: dict[str, Path] = field(default_factory=dict[str, Path])

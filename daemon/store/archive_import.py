@@ -20,8 +20,9 @@ import shutil
 import stat
 import tarfile
 import zlib
-from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.model.encoding import json_bytes
 from daemon.model.maintenance import RebuiltSession, TraceImportResult
@@ -63,8 +64,7 @@ class ArchiveError(StoreError):
         super().__init__(f"{why} {t(_NOTHING)}")
 
 
-@dataclass(slots=True)
-class _Unpacked:
+class _Unpacked(Struct):
     manifest: dict[str, object] | None = None
     files: int = 0
     size: int = 0

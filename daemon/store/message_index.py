@@ -11,9 +11,10 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+from msgspec import Struct, field
 
 from daemon.model.events import kinds
 from daemon.store.event_log import LogLine, LogReader, fitting
@@ -53,8 +54,7 @@ class IndexedMessage(NamedTuple):
     event_id: int
 
 
-@dataclass(slots=True)
-class _LogIndex:
+class _LogIndex(Struct):
     """The messages of one log, by id."""
 
     places: dict[str, IndexedMessage] = field(default_factory=dict[str, IndexedMessage])

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from msgspec import Struct, field
 from pydantic import TypeAdapter, ValidationError
 
 from daemon.model.events import Event
@@ -55,8 +55,7 @@ def _same(record: Record) -> Record:
     return record
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """From one format to the next; each function takes a record and returns it as the next format has it.
 
     An event that holds a message, a goal or metadata is converted by ``event`` alone.
@@ -72,8 +71,7 @@ STEPS: Mapping[int, Migration] = MappingProxyType({})
 """By the format they start from: all from 1 to the one before ``FORMAT``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Formats:
+class Formats(Struct, frozen=True):
     """The formats that a store writes and reads."""
 
     current: int = FORMAT

@@ -17,10 +17,11 @@ import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.model.maintenance import PrunedTrace
 from daemon.store.facts import moment
@@ -46,8 +47,7 @@ IMPORTED = "imported.json"
 """In the folder of a trace that came by an archive: when, and as which file."""
 
 
-@dataclass(frozen=True, slots=True)
-class PruneLimits:
+class PruneLimits(Struct, frozen=True):
     """The limits on what stays. None: no limit of that kind."""
 
     keep_days: float | None = None
@@ -65,8 +65,7 @@ class PruneLimits:
         return (self.keep_days, self.max_mb, self.keep) != (None, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTrace:
+class StoredTrace(Struct, frozen=True):
     """A trace as pruning sees it."""
 
     trace_id: str

@@ -7,8 +7,9 @@ must know of the unreadable ones, or it would silently continue another conversa
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from daemon.model.events import Notice, PermissionAsked, PermissionReplied, SessionCreated, SessionUpdated
 from daemon.store.event_log import LogLine, LogReader
@@ -32,8 +33,7 @@ _FOLLOWED = 50_000
 """Events that are read at most to list a trace whose metadata is not up to date."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableTrace:
+class UnreadableTrace(Struct, frozen=True):
     """A session that cannot be read; ``why`` is for the user."""
 
     trace_id: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from daemon.agents.loader import UnknownAgentError
 from daemon.context.compaction import open_goals

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.agents.loader import AgentProfile, UnknownAgentError
 from daemon.context.handover import last_words
@@ -48,8 +49,7 @@ _TITLE = 120
 """Characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSubagents:
+class SessionSubagents(Struct, frozen=True):
     """The tasks that one call of a session gives to sub-agents."""
 
     session: Session

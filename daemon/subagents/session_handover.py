@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.mentions import become
@@ -42,8 +44,7 @@ _LIFTS_MODE = noted("If you accept, plan mode ends: files may then be changed, w
 """Characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionHandOver:
+class SessionHandOver(Struct, frozen=True):
     """The handover that one call of a session makes."""
 
     session: Session

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from daemon.model.branches import child_id, root_of
 from daemon.model.events import (
@@ -45,8 +46,7 @@ _REQUEST = "model_request"
 Value = str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
-class SpanRecord:
+class SpanRecord(Struct, frozen=True):
     """A span that has ended. Ids are those of OpenTelemetry, times nanoseconds since 1970."""
 
     trace_id: int
@@ -60,8 +60,7 @@ class SpanRecord:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """A model call, for the metrics."""
 
     provider: str
@@ -90,8 +89,7 @@ def _id(size: int, *parts: str) -> int:
     return int.from_bytes(digest[:size], "big") or 1  # 0 is no valid id
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     """A step without a span yet."""
 
     ended: datetime

@@ -5,9 +5,10 @@ The packages of OpenTelemetry are only loaded to read headers, so that a wrong a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
@@ -23,17 +24,19 @@ class BadTargetError(Exception):
     """The collector's address or protocol cannot be used; the message is for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Where to send."""
 
     traces: str
     metrics: str
-    headers: Mapping[str, str] = field(repr=False)
+    headers: Mapping[str, str]
     timeout_s: float
     certificate: str | None
     service: str
     attributes: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"Target({self.traces!r}, {self.metrics!r})"  # ``headers`` have secrets
 
 
 def check_address(url: str) -> None:

@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct, field
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, preamble
 from tools.json_access import mapping
@@ -61,18 +62,20 @@ class RpcError(DaemonError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
+class Greeting(Struct, frozen=True):
     """A client's data for ``initialize``; see ``protocol.sessions.InitializationOptions``."""
 
     client: str = "terminal"
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
     trusted: bool | None = None
     """None: the user's own list of trusted folders decides."""
     unattended: bool = False
     answers: RequestHandler | None = None
     """Answers the daemon's requests about documents, for an editor that reports them on request only."""
+
+    def __repr__(self) -> str:
+        return f"Greeting({self.client!r})"  # ``env`` has keys
 
 
 class Client:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from msgspec import Struct, field
 
 from lsp_bridge.cli.text import Style, fit, shown_line
 from tools.json_access import strings
@@ -24,8 +25,7 @@ class OutputFailedError(OSError):
         return str(self.strerror)
 
 
-@dataclass(slots=True)
-class Console:
+class Console(Struct):
     """``out`` is stdout. ``tty`` is a file descriptor to ask a user on, None without one."""
 
     out: TextIO
@@ -38,8 +38,8 @@ class Console:
     tty: int | None = None
     on_gone: Callable[[], None] = lambda: None
     """Called once when the reader of ``out`` is gone (``| head``)."""
-    _gone: bool = field(default=False, init=False)
-    _problems: set[str] = field(default_factory=set[str], init=False)
+    _gone: bool = False
+    _problems: set[str] = field(default_factory=set[str])
     """Those that were told."""
 
     @staticmethod

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+
+from msgspec import Struct, field
 
 from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import DaemonError
@@ -25,8 +26,7 @@ CLIENT_NAME = "terminal"
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_NOTHING, EXIT_LIMIT, EXIT_CANCELED = 0, 1, 2, 3, 4, 5, 130
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """One call of ``goalwright``."""
 
     workspace: Path

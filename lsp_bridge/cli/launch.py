@@ -12,9 +12,10 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
@@ -77,8 +78,7 @@ class Clock:
         await asyncio.sleep(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
+class Launcher(Struct, frozen=True):
     """How to reach and start daemons. The defaults are the product's; tests replace parts."""
 
     home: Path | None = None

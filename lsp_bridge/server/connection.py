@@ -10,11 +10,11 @@ import asyncio
 import json
 import logging
 import os
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from lsprotocol import types
+from msgspec import Struct, field
 from pydantic import ValidationError
 from pygls.exceptions import JsonRpcException
 
@@ -58,8 +58,7 @@ _LAST_ANSWERS_S = 0.3
 """Seconds that ``shutdown`` waits for answers to earlier requests. One to a prompt takes as long as its turn."""
 
 
-@dataclass(slots=True)
-class Bridge:
+class Bridge(Struct):
     """The state that connections share."""
 
     version: str

@@ -11,8 +11,9 @@ import contextlib
 import json
 import logging
 import secrets
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from lsp_bridge.protocol.handshake import PREAMBLE, ErrorCode
 from lsp_bridge.server.connection import Bridge, ClientServer
@@ -144,8 +145,7 @@ class Listener:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Unreadable:
+class _Unreadable(Struct, frozen=True):
     """A message that cannot be read, and why."""
 
     why: str

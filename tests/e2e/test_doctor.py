@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.trust import TrustedFolders
 from lsp_bridge.cli.console import Console
@@ -227,5 +227,5 @@ def test_printed_report_recommends_what_to_do() -> None:
         "",
         "The agent gets no diagnostics for: Go.",
     ]
-    broken = dataclasses.replace(report, checks=(Check("git", "broken", "it does not run"),))
+    broken = replace(report, checks=(Check("git", "broken", "it does not run"),))
     assert lines(broken, Style(False))[-1] == "Something required is broken. See the lines with ✗."

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.specs.server_spec import ServerSpec
@@ -29,9 +29,9 @@ def spec(name: str) -> ServerSpec:
 
 SERVERS = {
     "basedpyright pulled": spec("pyright"),
-    "basedpyright pushed": dataclasses.replace(spec("pyright"), announce_pull=False),
+    "basedpyright pushed": replace(spec("pyright"), announce_pull=False),
     "ruff pulled": spec("ruff"),
-    "ruff pushed": dataclasses.replace(spec("ruff"), announce_pull=False),
+    "ruff pushed": replace(spec("ruff"), announce_pull=False),
 }
 
 

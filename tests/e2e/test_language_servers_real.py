@@ -6,13 +6,13 @@ The servers come from ``tests/evals/language_servers`` (npm's lock, and the deve
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from tests.evals.language_servers import install
@@ -24,7 +24,7 @@ from tools.language_ports import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
 PATIENT = Timing(answer_s=40.0, silent_answer_s=40.0, around_s=10.0, quiet_s=2.0)
-HASTY = dataclasses.replace(PATIENT, answer_s=0.5, silent_answer_s=0.5)
+HASTY = replace(PATIENT, answer_s=0.5, silent_answer_s=0.5)
 """For a server that is frozen: the whole wait is waited for."""
 
 pytestmark = [

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import expect
 
+from tests.e2e.conftest import keep_evidence
 from tests.e2e.vscode.desktop import processes_naming
 from tests.e2e.vscode.install import ROOT, VSCODE
 from tests.e2e.vscode.server import VSCodeServer
@@ -76,7 +77,7 @@ async def make_run(env: Mapping[str, str], *arguments: str) -> AsyncGenerator[Ma
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_make_run_address_opens_the_sample_with_the_demo_model(
-    vscode: Path, vsix: Path, clean_env: dict[str, str]
+    vscode: Path, vsix: Path, clean_env: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
     async with make_run(clean_env) as run:
         workspace = Path(await run.printed("Workspace"))
@@ -86,12 +87,17 @@ async def test_make_run_address_opens_the_sample_with_the_demo_model(
         assert parse_qs(urlsplit(address).query)["folder"] == [str(workspace)]
 
         async with chromium() as browser, await browser.new_page() as page:
-            window = Window(page, VSCodeServer(workspace, workspace, sys.executable))
+            (folder,) = Path(clean_env["TMPDIR"]).glob("goalwright-vscode-*")
+            window = Window(page, VSCodeServer(folder, workspace, sys.executable))
             expect.set_options(timeout=60_000)
-            await page.goto(address)
-            await expect(window.status_item()).to_be_visible()
-            await window.show_chat()
-            await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_visible()
+            try:
+                await page.goto(address)
+                await expect(window.status_item()).to_be_visible()
+                await window.show_chat()
+                await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_visible()
+            except BaseException:
+                await keep_evidence(window, request.node.name)
+                raise
             # Without the token the address opens nothing, to anybody.
             async with await browser.new_page() as other:
                 refused = await other.goto(f"http://127.0.0.1:{urlsplit(address).port}/?folder={workspace}")

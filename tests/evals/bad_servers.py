@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.support.scenarios.language_workspace import (
     HANG_S,
     NEVER,
@@ -26,7 +28,7 @@ from tests.support.scenarios.language_workspace import (
 )
 
 FRESH, NONE = "problems", "no_fresh_answer"
-PATIENCE = dataclasses.replace(SOON, answer_s=4.0, silent_answer_s=4.0)
+PATIENCE = replace(SOON, answer_s=4.0, silent_answer_s=4.0)
 """For servers that do answer in the end; those that do not are given NEVER's wait."""
 
 

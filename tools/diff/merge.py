@@ -8,8 +8,9 @@ and unchanged bytes stay as they are.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.diff.unified_diff import opcodes
 from tools.text.decoding import decode
@@ -22,8 +23,7 @@ _WIDE = frozenset(("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"))
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Clash:
+class Clash(Struct, frozen=True):
     """A place that both sides changed differently. Lines count from 1 in ``ours``, the current file."""
 
     line: int
@@ -41,8 +41,7 @@ class MergeConflictError(Exception):
         self.clashes = tuple(clashes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Region:
+class _Region(Struct, frozen=True):
     """Lines ``lo`` to ``hi`` of the base are ``new`` on one side.
 
     Equal lines around it may leave open where exactly it is: anywhere from ``low`` to ``high``.

@@ -10,7 +10,8 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tools.diff.unified_diff import opcodes
 from tools.matching.typography import Spelling, plain_edges
@@ -162,8 +163,7 @@ def reindents(old: Sequence[str], found: Sequence[str]) -> tuple[Reindent | None
     return (by_prefix, False) if by_prefix is not None else (retab(old, found), True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     body: str
     end: str
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from tools.matching import ambiguity
 from tools.matching.adapt import transfer, written_for_the_file
@@ -54,8 +55,7 @@ _MAX_LINES_COMPARED = 10_000
 """With a looser strategy, in all candidates together; two are always compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Replace ``text[start:end]`` by ``replacement``, whose line ends are final."""
 
     start: int
@@ -63,8 +63,7 @@ class Span:
     replacement: str
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """The edit to make: spans in rising order, the strategy that found them, and a note on differences."""
 
     spans: tuple[Span, ...]

@@ -7,8 +7,9 @@ import difflib
 import itertools
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.text.truncate import head
 
@@ -25,8 +26,7 @@ _MAX_HITS = 40
 _MAX_DIFFED = 40
 
 
-@dataclass(frozen=True, slots=True)
-class NearestRegion:
+class NearestRegion(Struct, frozen=True):
     """``line`` counts from 1; ``diff`` has ``-`` for old_string, ``+`` for the file."""
 
     line: int

@@ -11,8 +11,9 @@ import functools
 import itertools
 import re
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.matching.adapt import Reindent, indents_of, may_be_shifted, reindents
 from tools.matching.ambiguity import begins_inside_indentation
@@ -28,8 +29,7 @@ _WITHIN_WORD = re.compile(r"(?<=\w)(?=\w)")
 _UNKNOWN = chr(sys.maxunicode)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundText:
+class FoundText(Struct, frozen=True):
     """Where a text was found: offsets in the file, and how its lines there are indented differently."""
 
     start: int

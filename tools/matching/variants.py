@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +29,7 @@ _UNSURE_NUMBER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """A reading of ``old_string`` and ``new_string``."""
 
     strategy: Literal["escaped characters", "line numbers", "code fence", "blank lines"]
@@ -189,8 +190,7 @@ def _leaves_open(line: str) -> bool:
     return bool(quote)
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbered:
+class _Numbered(Struct, frozen=True):
     number: int
     separator: str
     rest: str

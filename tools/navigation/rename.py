@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 import stat
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.change import apply_changes
 from tools.diff.unified_diff import hunk_spans, limited, shown_name, without_head
@@ -36,8 +38,7 @@ _FILES_NAMED = 8
 _NAME = re.compile(r"[\w$]+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Computed:
+class _Computed(Struct, frozen=True):
     """The files port for changes that were computed on the current text: their bases count as read.
 
     Files that the model has not read stay unread after the change.

@@ -6,9 +6,10 @@ its text. All functions here may look at files (for their other names), so they 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tools.access import Action
 from tools.diff.unified_diff import shown_name
@@ -26,8 +27,7 @@ _FUNCTIONS = frozenset({"function", "method", "constructor"})
 _LOCALS = frozenset({"variable", "constant"})
 
 
-@dataclass(slots=True)
-class Readable:
+class Readable(Struct):
     """The decisions of the rules about the files of an answer, one for each file."""
 
     ctx: ToolContext
@@ -43,8 +43,7 @@ class Readable:
         return self._known[path]
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """Lines for the model, how many there would be, and how many are not for it."""
 
     lines: list[str]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tools.patching.model import (
     FilePatch,
@@ -45,8 +46,7 @@ def parse_envelope(lines: list[str]) -> list[FilePatch]:
     return _Reader(lines).run()
 
 
-@dataclass(slots=True)
-class _Section:
+class _Section(Struct):
     kind: str
     path: str
     move: str | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from tools.patching.model import Action, FilePatch, Names, PatchError, at_line, shown
 
@@ -49,8 +50,7 @@ def unquote(text: str) -> str:
     return os.fsdecode(bytes(out))
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderName:
+class HeaderName(Struct, frozen=True):
     """The name in a ``---`` or ``+++`` line."""
 
     name: str
@@ -95,8 +95,7 @@ def plain_names(old: HeaderName, new: HeaderName) -> Names:
     return Names(old.name, new.name, "pair" if paired else "weak")
 
 
-@dataclass(slots=True)
-class GitHeader:
+class GitHeader(Struct):
     """The lines from ``diff --git`` to the first hunk."""
 
     line: int

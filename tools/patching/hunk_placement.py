@@ -9,8 +9,9 @@ from __future__ import annotations
 import bisect
 import itertools
 import operator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.patching.errors import absent, ambiguous, applied, out_of_order, plain_insertion, unclear
 from tools.patching.fuzzy import fuzzy_places, twin_at
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from tools.patching.model import Hunk, HunkLine, Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A hunk at its place. ``lines``: the part of the hunk that matches there, without dropped context."""
 
     hunk: Hunk
@@ -50,8 +50,7 @@ class Placed:
         return self.strategy == "line ends"
 
 
-@dataclass(frozen=True, slots=True)
-class _HunkMatches:
+class _HunkMatches(Struct, frozen=True):
     """All places of a hunk with one strategy, in rising order; there may be a thousand of them."""
 
     hunk: Hunk

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from tools.matching.adapt import Reindent, reindents
 from tools.matching.strategies import LineKinds
@@ -33,8 +34,7 @@ _WORK = 5_000_000
 _BLANKS = " \t"
 
 
-@dataclass(frozen=True, slots=True)
-class HunkPlace:
+class HunkPlace(Struct, frozen=True):
     """The lines ``[first, end)`` of the file, and how the hunk's lines get the file's indentation."""
 
     first: int

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.diff.unified_diff import common_ends
 from tools.matching.typography import LOOK_ALIKES
@@ -18,8 +20,7 @@ _WORD = re.compile(r"\w")
 _BLANKS = " \t"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeGroup:
+class ChangeGroup(Struct, frozen=True):
     """Removed lines and their replacement. ``at`` counts the old lines before them."""
 
     at: int
@@ -118,8 +119,7 @@ def _alike(old: list[str], new: list[str], form: Callable[[str], str]) -> bool:
     return [form(text) for text in old] == [form(text) for text in new]
 
 
-@dataclass(frozen=True, slots=True)
-class FinalEnd:
+class FinalEnd(Struct, frozen=True):
     """The hunk's marks about the final line end, on the last line of each side."""
 
     old_lacks: bool

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.localization import t
 from tools.text.truncate import short
@@ -28,8 +30,7 @@ class PatchError(ToolError):
         super().__init__(message, told=told or t("The patch does not fit the files."))
 
 
-@dataclass(frozen=True, slots=True)
-class HunkLine:
+class HunkLine(Struct, frozen=True):
     """One line of a hunk, without its prefix and line end."""
 
     kind: Kind
@@ -42,8 +43,7 @@ class HunkLine:
     """A blank line without prefix: context, or only layout of the patch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """The line numbers and counts that a hunk states; they are often wrong, so they never decide alone."""
 
     old_start: int
@@ -55,8 +55,7 @@ class Numbers:
     column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """One change: consecutive lines of the old file, and their replacement."""
 
     number: int
@@ -93,8 +92,7 @@ class Hunk:
         return f"hunk {self.number} ({header})" if header else f"hunk {self.number}"
 
 
-@dataclass(slots=True)
-class HunkDraft:
+class HunkDraft(Struct):
     """A hunk while its lines are read."""
 
     header: str = ""
@@ -119,8 +117,7 @@ def finished(drafts: Sequence[HunkDraft], ends_stated: bool) -> tuple[Hunk, ...]
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """The names of a file in its header, and how certain they are.
 
     ``exact``: they are literal. ``pair``: prefixes like ``a/`` and ``b/`` that are not part of the name. ``weak``: the
@@ -134,8 +131,7 @@ class Names:
     style: Style = "exact"
 
 
-@dataclass(frozen=True, slots=True)
-class FilePatch:
+class FilePatch(Struct, frozen=True):
     """The changes of one file. A file may have several of them in a patch, one applied on the other's result."""
 
     action: Action

@@ -6,9 +6,11 @@ Looks at which files exist, reads no content.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.patching.headers import has_prefix, without_first
 from tools.patching.model import FilePatch, PatchError
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from tools.tool import ToolContext
 
 
-@dataclass(frozen=True, slots=True)
-class NamedSection:
+class NamedSection(Struct, frozen=True):
     """A section of the patch with its files. ``old`` is None for an added file, ``new`` for a deleted one."""
 
     file: FilePatch
@@ -41,8 +42,7 @@ def name_files(files: Sequence[FilePatch], ctx: ToolContext) -> list[NamedSectio
     return _Namer(ctx, any(file.names.style == "pair" and file.names.old for file in files)).steps(files)
 
 
-@dataclass(slots=True)
-class _Namer:
+class _Namer(Struct):
     ctx: ToolContext
     prefixed: bool
     """Some name in the patch certainly has a prefix, so the others have one, too."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.localization import t
 from tools.patching.hunk_placement import Placed, by_numbers, place_hunks
@@ -30,8 +32,7 @@ _MARK = "\ufeff"
 _LONE_CR = re.compile(r"\r(?!\n)")
 
 
-@dataclass(slots=True)
-class _File:
+class _File(Struct):
     """A file while the sections of the patch are applied one after the other."""
 
     original: bytes | None
@@ -40,8 +41,7 @@ class _File:
     origin: Path | None = None
 
 
-@dataclass(slots=True)
-class _PatchPlanner:
+class _PatchPlanner(Struct):
     bases: Mapping[Path, bytes | None]
     modes: Mapping[Path, int]
     fuzz: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.matching.adapt import transfer
 from tools.patching.errors import unclear
@@ -20,8 +21,7 @@ Splice = tuple[int, int, str]
 """Replace ``text[start:end]``; line ends are final."""
 
 
-@dataclass(slots=True)
-class _LineEdit:
+class _LineEdit(Struct):
     """The lines ``[first, end)`` of the file become ``lines``, each a body and a line end."""
 
     first: int

@@ -6,7 +6,9 @@ Where a hunk ends is decided here, by its lines rather than by the counts in its
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.patching.headers import (
     GitHeader,
@@ -47,8 +49,7 @@ _FOREIGN = (
 _LONE_DIFF = re.compile(r"\d+(?:,\d+)?[acd]\d+(?:,\d+)?$")
 
 
-@dataclass(slots=True)
-class _Section:
+class _Section(Struct):
     file: FilePatch | GitHeader
     hunks: list[HunkDraft] = field(default_factory=list[HunkDraft])
 

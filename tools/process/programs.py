@@ -12,8 +12,9 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tools.process.background import despite_cancel
 from tools.process.environment import scrubbed_environment as scrubbed_environment
@@ -24,8 +25,7 @@ KILL_GRACE_S = 3.0
 Feed = Callable[[asyncio.WriteTransport], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a program ended. ``exit_code`` is negative for a signal (POSIX)."""
 
     exit_code: int

@@ -19,8 +19,9 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tools.process import supervisor
 from tools.process.background import finish
@@ -107,8 +108,7 @@ class _SupervisorClient:
 _reaper = _SupervisorClient()
 
 
-@dataclass(slots=True)
-class ProcessTree:
+class ProcessTree(Struct):
     """The processes of one program as the daemon sees them: by session, by a mark in their environment, by descent.
 
     It repeats the work of wardens for processes that escaped them (a command may kill its warden), and for tests. Out

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.redaction import secret_shapes as shapes
 
@@ -33,8 +34,7 @@ CharSpan = tuple[int, int]
 """Start and end of a secret, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """A known key in its possible forms in a text. ``pieces``: substrings to search, with the offset in the key."""
 
     value: bytes

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.sandbox import bwrap
 from tools.sandbox.policy import UnavailableError
@@ -35,8 +36,7 @@ _MET = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(Struct, frozen=True):
     """For all commands of one branch."""
 
     prefix: tuple[str, ...] = ()

@@ -28,9 +28,10 @@ import stat
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from tools.sandbox import seccomp
 
@@ -55,8 +56,7 @@ LIMITS = (
 """Accesses that no fence can forbid here, as text for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """The limits of one command. All paths are absolute and resolved."""
 
     writable: tuple[Path, ...]

@@ -12,9 +12,10 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tools.files.protected_names import is_protected_name
 from tools.files.regular_files import TRACES
@@ -70,8 +71,7 @@ _CACHES = 4
 """Workspaces, with the rules for them, that are remembered."""
 
 
-@dataclass(slots=True)
-class KnownEntries:
+class KnownEntries(Struct):
     """Entries that make other programs run something and existed before a command, see ``quarantine``."""
 
     things: dict[str, str] = field(default_factory=dict[str, str])
@@ -88,8 +88,7 @@ class KnownEntries:
     """Findings in each folder of the workspace, by name."""
 
 
-@dataclass(slots=True)
-class WorkspaceSurvey:
+class WorkspaceSurvey(Struct):
     """All absolute."""
 
     hidden: list[Path] = field(default_factory=list[Path])
@@ -107,8 +106,7 @@ Links = tuple[int, int, int]
 """Inode and time of change of a file with several names; a new name changes the time."""
 
 
-@dataclass(slots=True)
-class FolderEntries:
+class FolderEntries(Struct):
     """The relevant entries of one folder under the current rules, as names."""
 
     stamp: tuple[int, int, int] | None
@@ -135,16 +133,15 @@ class FolderEntries:
 
     def pack(self) -> None:
         """Share what is empty, since most folders have nothing of it and there may be many. Nothing is added later."""
-        for one in fields(self):
-            value: object = getattr(self, one.name)
-            setattr(self, one.name, next((empty for empty in _EMPTY if value == empty), value))
+        for name in self.__struct_fields__:
+            value: object = getattr(self, name)
+            setattr(self, name, next((empty for empty in _EMPTY if value == empty), value))
 
 
 _EMPTY: tuple[object, ...] = (list[str](), dict[str, str](), set[str]())
 
 
-@dataclass(slots=True)
-class _Cache:
+class _Cache(Struct):
     """A workspace as it was found under one set of rules."""
 
     folders: dict[str, FolderEntries] = field(default_factory=dict[str, FolderEntries])

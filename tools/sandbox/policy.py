@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from tools.localization import t
 from tools.process.environment import is_proxy, words
@@ -59,8 +60,7 @@ def no_sandbox(why: UnavailableError) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxPolicy:
+class SandboxPolicy(Struct, frozen=True):
     """The permissions of a command in the sandbox. ``off``: there is no sandbox."""
 
     kind: Kind = "off"
@@ -99,8 +99,7 @@ def policy_for(setting: Setting, *, network: bool = False) -> SandboxPolicy:
     return SandboxPolicy(kind, network, lifts=setting != "on")
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """A sandbox that is ready for one command. Call ``leave`` after it, when none of its processes runs any more."""
 
     prefix: tuple[str, ...]

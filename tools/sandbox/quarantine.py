@@ -13,9 +13,10 @@ import os
 import shutil
 import stat
 import uuid
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.files.protected_names import is_protected_name
 from tools.sandbox.git_files import KEPT_OF_GIT, STOPPED, WORKTREES, is_bare, would_run
@@ -30,8 +31,7 @@ TAKEN = ".goalwright-taken-"
 """Prefix of entries that could not be moved away but only renamed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantined:
+class Quarantined(Struct, frozen=True):
     """Something that is not in its place any more. ``place``: where it is; None when it could not be taken away."""
 
     name: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import stat
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from tools.files.regular_files import read_regular, sha256, write_private
 from tools.localization import t
@@ -25,8 +26,7 @@ _MAX_CONTENT = 64 * 1024
 MAX_NAMED = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Mounted:
+class Mounted(Struct, frozen=True):
     """A file or folder with a mount of its own, as it was before a command."""
 
     path: Path

@@ -11,8 +11,9 @@ import errno
 import os
 import platform
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.process.environment import words
 
@@ -89,8 +90,7 @@ _SIGNALS = words("kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send
 """Kept inside by Landlock from version 6."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """``code`` is the program; ``calls`` names what the broker is asked about, by number."""
 
     code: bytes

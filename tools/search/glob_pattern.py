@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tools.errors import ToolError
 
@@ -75,8 +76,7 @@ def split_base(pattern: str) -> tuple[str, str]:
     return "", pattern
 
 
-@dataclass(slots=True)
-class _Places:
+class _Places(Struct):
     """The places of a pattern: what each takes, and where it leads. A row is a set of places, one bit for each."""
 
     takes: list[str | re.Pattern[str] | None] = field(default_factory=list["str | re.Pattern[str] | None"])

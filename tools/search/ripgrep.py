@@ -9,9 +9,10 @@ import os
 import stat
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from tools.process import programs
 from tools.process.background import finish
@@ -44,8 +45,7 @@ _EXCLUSIONS = tuple(f"--glob=!{name}" for name in EXCLUDED)
 _COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     """Results, and whether the search was stopped before its end (too much, or too long)."""
 
     files: tuple[str, ...] = ()

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tools.search import ripgrep
 

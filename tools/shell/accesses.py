@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tools.access import Access
 from tools.paths import rule_target
@@ -34,8 +35,7 @@ MAX_GROUPS = 1000
 MAX_BRACES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class CommandPlace:
+class CommandPlace(Struct, frozen=True):
     """The folder of a command line, and the lookups that are allowed there."""
 
     workspace: Path
@@ -57,8 +57,7 @@ class CommandPlace:
     """Values of variables that are known, e.g. HOME."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathOrPattern:
+class PathOrPattern(Struct, frozen=True):
     """The possible meaning of a word: a file (``path``), or any file that ``pattern`` matches."""
 
     path: Path | None = None

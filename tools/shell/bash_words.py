@@ -8,9 +8,10 @@ each byte.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tools.localization import t
 
@@ -30,8 +31,7 @@ def data(file: str) -> list[str]:
     return [record for record in re.split(r"\n+(?! )", text.strip()) if not record.startswith("#")]
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word of a command. ``text`` is its value when ``known``, else its source."""
 
     text: str
@@ -103,8 +103,7 @@ def is_number(source: str) -> bool:
     return len(source) < 500 and _IS_NUMBER.match(source) is not None
 
 
-@dataclass(slots=True)
-class WordReader:
+class WordReader(Struct):
     """Reads words of one line. ``places``: starts of substitutions and expansions, from the tree."""
 
     text: str
@@ -288,8 +287,7 @@ class WordReader:
         return False
 
 
-@dataclass(slots=True)
-class Pieces:
+class Pieces(Struct):
     """A word while it is read. ``bare``: unquoted text, with ``_`` for quoted parts."""
 
     value: list[str] = field(default_factory=list[str])

@@ -6,8 +6,9 @@ Pure. Commands that are not known for certain are opaque, or at least not among 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tools.localization import noted, t
 from tools.shell import environment, files, git, harm

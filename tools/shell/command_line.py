@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +22,7 @@ Ways = tuple[Folders, Folders]
 """Where a command leads when it works, and when it fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class Redirection:
+class Redirection(Struct, frozen=True):
     """``> out.txt`` writes, ``< in.txt`` reads, ``<>`` both; here-documents and ``2>&1`` are none."""
 
     operator: str
@@ -32,8 +32,7 @@ class Redirection:
     writes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Simple:
+class Simple(Struct, frozen=True):
     """One simple command, anywhere: in a list, a pipe, a loop, a ``$(…)``.
 
     One that may run in several folders (``cd x; make``: also in the first folder, when ``cd`` fails) appears several
@@ -54,8 +53,7 @@ class Simple:
     """Text of its here-document or here-string."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedLine:
+class ParsedLine(Struct, frozen=True):
     """``commands`` in the order of the text; ``unclear``: why they are uncertain, as text for the user."""
 
     commands: tuple[Simple, ...]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.localization import t
 from tools.shell.bash_words import Word, names
@@ -35,8 +37,7 @@ if TYPE_CHECKING:
 STDIN = re.compile(r"-|(?:.*/)?dev/(?:stdin|fd(?:/.*)?)|(?:.*/)?proc/.*")
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramCall:
+class ProgramCall(Struct, frozen=True):
     """A command whose row was found. ``args`` are those after the name, or after the sub-command."""
 
     name: str

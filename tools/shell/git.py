@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.localization import t
 from tools.shell.bash_words import Word, names
@@ -48,8 +49,7 @@ _SUB_OPTIONS = names("-p --patch --stat --name-only --name-status --oneline -n -
 """Options of ``git stash show`` and the like that only show."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sub:
+class _Sub(Struct, frozen=True):
     """A sub-command and its words."""
 
     name: str

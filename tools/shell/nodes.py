@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
+
+from msgspec import field
 
 from tools.localization import t
 from tools.shell.bash_words import UnclearError, Word, WordReader, names
@@ -42,7 +43,6 @@ STATEMENTS = names(
 PLACES = frozenset(["command_substitution", "process_substitution", "expansion", "arithmetic_expansion"])
 
 
-@dataclass(slots=True)
 class NodeReader(WordReader):
     """Reads nodes of one line, whatever their kind; ``statement`` knows the kinds."""
 

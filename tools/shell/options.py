@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.localization import t
 from tools.shell.bash_words import Word, data, names
@@ -18,8 +20,7 @@ Use = Literal["read", "write", "list"]
 _NONE: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class PathUse:
+class PathUse(Struct, frozen=True):
     """A file or folder that a command reads, writes, or lists the names of."""
 
     word: Word
@@ -46,8 +47,7 @@ class PathUse:
     """The word is relative to the workspace, wherever the command runs (``git show HEAD:x``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramRow:
+class ProgramRow(Struct, frozen=True):
     """The description of a program. Options that it does not name are unknown."""
 
     names: str = ""
@@ -152,8 +152,7 @@ def _letters(given: Sequence[str]) -> Iterator[str]:
         yield from (one,) if one.startswith("--") or one == "*" else ("-" + letter for letter in one[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """The words of a command, by kind."""
 
     options: tuple[tuple[str, Word | None], ...] = ()
@@ -398,8 +397,7 @@ def _pieces(word: Word) -> Iterator[Word]:
         yield part(word, value.removeprefix("@"))
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(Struct, frozen=True):
     """The known effects of one simple command."""
 
     paths: tuple[PathUse, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tools.localization import t
 from tools.shell.bash_words import DOCUMENT, Pieces, UnclearError, Word, names
@@ -23,8 +24,7 @@ _PLAIN = re.compile(r"[\w./+:@%,=][\w./+:@%,=-]*")
 _OPERATORS = names("> >> >| &> &>> >& < <> <&")
 
 
-@dataclass(slots=True)
-class Redirections:
+class Redirections(Struct):
     """The redirections of one command; ``reader`` reads its line."""
 
     reader: NodeReader

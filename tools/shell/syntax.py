@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.localization import t
 from tools.shell.bash_words import UnclearError, Word, is_number, names
@@ -87,7 +89,6 @@ _LITERAL = re.compile(r"(?<![$\w])([A-Za-z_]\w*)=([\w./:@%+,-]+)(?=\s|\Z)", re.A
 _HIDES = re.compile(r"\b(?:eval|source|function)\b|\(\)|\$\{!|(?:^|[\s;&|])\.\s")
 
 
-@dataclass(slots=True)
 class _Walk(NodeReader):
     """One line. ``commands`` grow while it is read, each with its offset; found commands are never lost."""
 
@@ -527,8 +528,7 @@ class _Walk(NodeReader):
         return ((), here) if name == "false" else (here, () if name in ("true", ":") else here)
 
 
-@dataclass(slots=True)
-class _LastCommand:
+class _LastCommand(Struct):
     """Parts that the grammar puts below a list, but that belong to its last command."""
 
     redirections: Sequence[Node]

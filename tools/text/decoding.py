@@ -10,8 +10,9 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from tools.errors import ToolError
 
@@ -50,8 +51,7 @@ class BinaryFileError(ToolError):
     """The bytes are not text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A decoded file. ``text`` has no byte-order mark and the line ends of the file."""
 
     text: str

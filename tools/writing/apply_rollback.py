@@ -6,9 +6,10 @@ on disk. A file that is neither the old nor the new one is newer work, and is ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tools.writing import disk
 from tools.writing.disk import Stamp
@@ -28,8 +29,7 @@ class ChangedOnDiskError(Exception):
         self.what = what
 
 
-@dataclass(slots=True)
-class RollbackResult:
+class RollbackResult(Struct):
     """The result of restoring a batch."""
 
     kept: list[Path] = field(default_factory=list[Path])

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.localization import t
 from tools.text.decoding import Text, decode, split_lines
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from tools.ports import OpenFile
 
 
-@dataclass(frozen=True, slots=True)
-class Buffered:
+class Buffered(Struct, frozen=True):
     """A change of a buffer: its text before and after."""
 
     change: FileChange
@@ -40,8 +41,7 @@ class Buffered:
     """The editor writes the file; else it is written beside."""
 
 
-@dataclass(frozen=True, slots=True)
-class BufferRename:
+class BufferRename(Struct, frozen=True):
     """A file that is renamed in its editor, so that its tab follows; its changes are then written on disk."""
 
     source: FileChange
@@ -56,8 +56,7 @@ class BufferRename:
         return replace(self.change, before=before, moved_from=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """A plan: changes on disk, and changes through editors."""
 
     on_disk: Sequence[FileChange]

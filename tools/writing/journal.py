@@ -12,9 +12,10 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
+
+from msgspec import Struct, field
 
 from tools.json_access import mapping
 from tools.writing import disk
@@ -32,8 +33,7 @@ _END = "end "
 _NAME_BYTES = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One file of a batch. ``before`` and ``after`` are hex sha256; empty when there is none, or only one file."""
 
     path: Path
@@ -48,8 +48,7 @@ class Item:
     """How many folders above its target the two are: a file in the way of a folder turns into it, or the reverse."""
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """Everything that is written together."""
 
     token: str

@@ -6,8 +6,9 @@ byte as they were.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tools.diff.unified_diff import hunk_spans, of_change, opcodes, shown_name
 from tools.localization import t

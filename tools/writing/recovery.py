@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from tools.localization import t
 from tools.writing import disk
@@ -27,8 +28,7 @@ Outcome = Literal["completed", "undone", "untouched", "failed"]
 _MAX_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """One interrupted change. ``untouched``: it had not started to replace files; ``failed``: the next start
     continues."""
 

@@ -13,8 +13,9 @@ import contextlib
 import logging
 import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tools.diff.merge import MergeConflictError, merge
 from tools.ports import AppliedEdit, EditorGoneError, EditRejectedError, NotSavedError
@@ -27,8 +28,7 @@ from tools.writing.type_changes import write_groups
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackFailure:
+class RollbackFailure(Struct, frozen=True):
     """A part of a failed change that could not be undone."""
 
     change: FileChange
@@ -52,8 +52,7 @@ Late = Callable[[RollbackFailure], Awaitable[None]]
 """Called when an editor saved a change after all, long after it was undone, and it is on disk now."""
 
 
-@dataclass(frozen=True, slots=True)
-class _EditedBuffer:
+class _EditedBuffer(Struct, frozen=True):
     item: Buffered
     edit: AppliedEdit
 
@@ -77,8 +76,7 @@ async def write_through(parts: Parts, files: Files, journal: Path | None, late: 
     return Parts(work.on_disk, saved, work.moved)
 
 
-@dataclass(slots=True)
-class _Transaction:
+class _Transaction(Struct):
     files: Files
     journal: Path | None
     late: Late

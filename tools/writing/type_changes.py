@@ -7,9 +7,10 @@ the file or folder that turns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from tools.tool import FileChange
 
 
-@dataclass(frozen=True, slots=True)
-class TypeChanges:
+class TypeChanges(Struct, frozen=True):
     """The type changes within a change; both empty for nearly all of them."""
 
     opened: dict[Path, Path] = field(default_factory=dict[Path, Path])

@@ -6,8 +6,10 @@ builds the same objects again, and everything that depends on them (estimates, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.context.instructions import METADATA_KEY, instructions_of
 from daemon.context.tokens import message_tokens
@@ -26,8 +28,7 @@ Rules = tuple[tuple[str, str], ...]
 _Made = TypeVar("_Made", bound="Block | None")
 
 
-@dataclass(frozen=True, slots=True)
-class WindowMessage:
+class WindowMessage(Struct, frozen=True):
     """A message as it will be sent, and where it comes from."""
 
     prompt: PromptMessage
@@ -38,8 +39,7 @@ class WindowMessage:
     """Estimated, not calibrated."""
 
 
-@dataclass(slots=True)
-class CallWithResult:
+class CallWithResult(Struct):
     """A call and its result. Never changed; not frozen, because making it is quicker so."""
 
     call: ToolCallPart
@@ -68,8 +68,7 @@ class CallWithResult:
         )
 
 
-@dataclass(slots=True, eq=False)
-class Block:
+class Block(Struct, eq=False):
     """The content to send for one stored message and the results of its calls, or a note that replaces others.
 
     Immutable except for values that are cached with it.

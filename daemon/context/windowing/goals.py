@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from daemon.context.windowing.notes import IN_SUMMARY, attempts_text
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from daemon.plan.tree import PlanTree
 
 
-@dataclass(frozen=True, slots=True)
-class GoalStatus:
+class GoalStatus(Struct, frozen=True):
     """The state of one goal: live, or ended and part of a summary."""
 
     known: bool = False

@@ -5,8 +5,10 @@ Results without a call are dropped, calls without a result get a placeholder, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.context.instructions import METADATA_KEY
 from daemon.context.windowing.blocks import Block, CallWithResult
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Struct, frozen=True):
     """A full compaction that is complete."""
 
     mark: CompactionPart

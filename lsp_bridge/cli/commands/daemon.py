@@ -7,8 +7,9 @@ import contextlib
 import os
 import signal
 import time
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import ConnectionLostError, DaemonError, Greeting

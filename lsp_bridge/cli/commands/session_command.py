@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+
+from msgspec import Struct
 
 from lsp_bridge.cli.client import Client, DaemonError
 from lsp_bridge.cli.invocation import Invocation, reporting
@@ -43,8 +44,7 @@ async def connected(
         await client.close()
 
 
-@dataclass(frozen=True, slots=True)
-class SessionConnection:
+class SessionConnection(Struct, frozen=True):
     """A connection, and the session of a command; empty when the command needs none and there is none."""
 
     client: Client

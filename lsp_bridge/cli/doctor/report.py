@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct, to_builtins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +17,7 @@ ServerState = Literal["found", "missing", "unusable", "broken", "disabled", "unn
 reports the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One thing that was looked at."""
 
     name: str
@@ -26,8 +26,7 @@ class Check:
     """The result as text for the user, with a remedy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A server that was really started, on a file with an error."""
 
     answered: bool
@@ -39,8 +38,7 @@ class Trial:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReport:
+class ServerReport(Struct, frozen=True):
     """One language server for one language of the workspace."""
 
     name: str
@@ -58,8 +56,7 @@ class ServerReport:
     trial: Trial | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageReport:
+class LanguageReport(Struct, frozen=True):
     """One group of languages that a server covers."""
 
     title: str
@@ -79,8 +76,7 @@ class LanguageReport:
         return failed or ("broken" in states and not self.covered)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Everything."""
 
     workspace: Path
@@ -104,6 +100,6 @@ class Report:
             "workspace": str(self.workspace),
             "trusted": self.trusted,
             "cut": self.cut,
-            "checks": [asdict(check) for check in self.checks],
-            "languages": [{**asdict(each), "covered": each.covered} for each in self.languages],
+            "checks": [to_builtins(check) for check in self.checks],
+            "languages": [{**to_builtins(each), "covered": each.covered} for each in self.languages],
         }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport, Trial
 from lsp_bridge.cli.doctor.versions import version_of

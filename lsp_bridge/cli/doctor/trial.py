@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from lsp_bridge.cli.doctor.report import Trial
 from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -74,8 +75,7 @@ async def _judge(server: LanguageServer, path: Path, sample: Sample, begun: floa
     return Trial(True, saw and clean, cold, warm, text)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """``file`` holds ``right``, then ``wrong``, whose error is in line ``line`` (from 1)."""
 
     file: str

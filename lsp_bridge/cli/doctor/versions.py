@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from tools.files.regular_files import read_regular
 from tools.json_access import mapping
@@ -99,8 +100,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 _MAX_OUTPUT = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramOutput:
+class ProgramOutput(Struct, frozen=True):
     """The result of a program. ``code`` is None when it did not end in time or could not be started."""
 
     code: int | None

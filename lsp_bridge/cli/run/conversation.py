@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import Client, NotificationHandler, RpcError
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True):
     """The options of ``goalwright run``."""
 
     workspace: Path

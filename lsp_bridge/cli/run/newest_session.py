@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from lsp_bridge.cli.client import Client, RpcError
 from lsp_bridge.cli.text import one_line
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 _PAGE = 50
 
 
-@dataclass(frozen=True, slots=True)
-class NewestSession:
+class NewestSession(Struct, frozen=True):
     """``session_id``: empty when there is none. ``foreign``: number of imported sessions that were skipped."""
 
     session_id: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from lsp_bridge.cli.text import share, total_of, window_words
 from tools.json_access import integer, mapping, number
@@ -54,8 +55,7 @@ class Totals:
         return f"{text} · {cost_words(self._cost, self._used['unpriced'])}" if total else text
 
 
-@dataclass(slots=True)
-class RunOutcome:
+class RunOutcome(Struct):
     """How a run ended, for the result line and the exit code."""
 
     stop_reason: str = "error"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from lsp_bridge.language_client.connection import ServerError, ServerGoneError
 from lsp_bridge.language_client.text.positions import lines_of
@@ -32,8 +33,7 @@ _PATIENCE = 2.5
 """How many times as long as for the answer to an edit a server has for many files."""
 
 
-@dataclass(slots=True)
-class _ServerProblems:
+class _ServerProblems(Struct):
     """The answers of one server."""
 
     server: LanguageServer

@@ -7,9 +7,10 @@ costs a line, one that is dropped costs a bug.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.text.problems import SEVERITIES
 
@@ -112,7 +113,7 @@ class _MergedProblem:
         if len(self._said) == 1:
             return self._said[0]
         best = max(self._said, key=lambda problem: len(problem.message))
-        return dataclasses.replace(
+        return replace(
             best,
             severity=min((problem.severity for problem in self._said), key=SEVERITIES.index),
             source=_listed(problem.source for problem in self._said),

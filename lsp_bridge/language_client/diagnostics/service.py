@@ -18,8 +18,9 @@ import itertools
 import logging
 import weakref
 from collections import Counter, deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from lsp_bridge.language_client.diagnostics.merging import in_order, without_duplicates
 from lsp_bridge.language_client.diagnostics.sources import (
@@ -54,8 +55,7 @@ _MAX_OTHER_FILES = 5
 """With errors, that are looked at."""
 
 
-@dataclass(slots=True, eq=False)
-class _CheckedFile:
+class _CheckedFile(Struct, eq=False):
     """A changed file, as one observer sees it."""
 
     before: str | None
@@ -71,8 +71,7 @@ class _CheckedFile:
     told: list[Problem] = field(default_factory=list[Problem])
 
 
-@dataclass(slots=True)
-class _ObserverFindings:
+class _ObserverFindings(Struct):
     """The findings of one observer."""
 
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -80,8 +79,7 @@ class _ObserverFindings:
     sure: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class _CheckedChange:
+class _CheckedChange(Struct, eq=False):
     """A change that one observer has been asked about."""
 
     run: ServiceRun

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from lsp_bridge.language_client.diagnostics.verdict import Raw
@@ -23,8 +24,7 @@ Texts = Mapping[Path, str | None]
 """Texts of files, as ``Read`` gives them."""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherFile:
+class OtherFile(Struct, frozen=True):
     """A file that the change did not touch, and about which something was said after it."""
 
     path: Path
@@ -33,8 +33,7 @@ class OtherFile:
     raw: Raw
 
 
-@dataclass(slots=True)
-class FreshDiagnostics:
+class FreshDiagnostics(Struct):
     """The answers of one observer about a change until its deadline."""
 
     fresh: dict[Path, tuple[str, Raw]] = field(default_factory=dict[Path, "tuple[str, Raw]"])
@@ -48,8 +47,7 @@ class FreshDiagnostics:
     """False: there was nothing that it could have answered, so its silence means nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """The change that a source watches. Moments are numbered."""
 
     began: int

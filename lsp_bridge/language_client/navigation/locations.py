@@ -7,8 +7,9 @@ files are read, so ``places``, ``symbols`` and ``Texts`` block: use them in a th
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from lsp_bridge.language_client.text.positions import (
     PositionEncoding,
@@ -44,8 +45,7 @@ _KINDS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class WirePlace:
+class WirePlace(Struct, frozen=True):
     """A range of a file, lines and units as the server counts them (from 0); of a symbol, that of its name."""
 
     path: Path

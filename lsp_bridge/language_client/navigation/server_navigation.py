@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from lsp_bridge.language_client.connection import ServerError, ServerGoneError
 from lsp_bridge.language_client.navigation import locations
@@ -71,8 +72,7 @@ _DEFINITIONS: Mapping[DefinitionKind, tuple[str, str]] = {
 """The feature as LSP calls it, and as messages do."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskingTiming:
+class AskingTiming(Struct, frozen=True):
     """Waits in seconds: for a server that has never answered a query (including its start), and for the others."""
 
     cold_s: float = 10.0
@@ -88,8 +88,7 @@ Ask = Callable[["LanguageServer", float], Awaitable[T]]
 """Sends a question to one server, with a timeout in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ServerReply(Generic[T]):
+class _ServerReply(Struct, Generic[T], frozen=True):
     """The result of asking one server."""
 
     value: tuple[T] | None = None

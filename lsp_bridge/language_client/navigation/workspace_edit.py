@@ -5,8 +5,9 @@ An edit that is not understood, contradictory or too large is rejected as a whol
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from lsp_bridge.language_client.text.positions import (
     PositionEncoding,
@@ -29,16 +30,14 @@ class BadEditError(Exception):
     """Raised when the edit cannot be applied; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireEdit:
+class WireEdit(Struct, frozen=True):
     """One piece of text to replace."""
 
     range: WireRange
     text: str
 
 
-@dataclass(slots=True)
-class FileEdits:
+class FileEdits(Struct):
     """The changes of one file."""
 
     edits: list[WireEdit] = field(default_factory=list[WireEdit])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 
@@ -14,12 +15,11 @@ if TYPE_CHECKING:
     from tools.language_ports import Severity
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServerChoice:
+class ServerChoice(Struct, frozen=True):
     """The settings that hold for all language servers of a workspace."""
 
     specs: tuple[ServerSpec, ...] = ()
-    timing: Timing = dataclasses.field(default_factory=Timing)
+    timing: Timing = field(default_factory=Timing)
     least_severity: Severity = "error"
     trusted: bool = False
     """The workspace's own programs may be executed."""

@@ -7,8 +7,9 @@ import asyncio
 import logging
 import os
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from lsp_bridge.language_client.pool.usage import UsageLimits, UsageWatch, usage_of
 from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -38,8 +39,7 @@ after the same time."""
 _log = logging.getLogger("goalwright.lsp_client")
 
 
-@dataclass(slots=True)
-class Slot:
+class Slot(Struct):
     """The slot of one server of one project, whether it runs or not. Times are seconds of the pool's clock."""
 
     spec: ServerSpec
@@ -73,8 +73,7 @@ class Slot:
         self.rest_until = now + (FORGIVEN_AFTER_S if self.given_up else _BACK_OFF_S[self.crashes - 1])
 
 
-@dataclass(frozen=True, slots=True)
-class FileServers:
+class FileServers(Struct, frozen=True):
     """The servers that cover a file."""
 
     servers: tuple[LanguageServer, ...]

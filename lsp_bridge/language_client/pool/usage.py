@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessUsage:
+class ProcessUsage(Struct, frozen=True):
     """Usage of a server and its child processes."""
 
     memory_bytes: int
@@ -22,8 +22,7 @@ class ProcessUsage:
     """Processor time since their starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsageLimits:
+class UsageLimits(Struct, frozen=True):
     """Beyond these a server is stopped."""
 
     memory_bytes: int = 4 << 30

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.server.work_progress import ServerWork
 
@@ -35,8 +36,7 @@ _MAX_CLOSED_FILES = 2000
 """Servers that report on whole projects may push about any number of files that are not open."""
 
 
-@dataclass(slots=True)
-class ServerDocument:
+class ServerDocument(Struct):
     """A document that is open at the server, with the text that it received last."""
 
     path: Path
@@ -62,8 +62,7 @@ class ServerDocument:
     """There has been a final answer about this version: what the server works on since does not undo that."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileDiagnostics:
+class FileDiagnostics(Struct, frozen=True):
     """Diagnostics of one file as a server gave them."""
 
     items: tuple[RawDiagnostic, ...]
@@ -75,8 +74,7 @@ class FileDiagnostics:
     """When it arrived, in seconds of the event loop's clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settling:
+class Settling(Struct, frozen=True):
     """How long (seconds) after a push until it counts as the server's last word.
 
     One rule for all servers (300 ms in other agents) would make the quick ones slow and the slow ones wrong: an
@@ -352,8 +350,7 @@ def _united(groups: Sequence[tuple[RawDiagnostic, ...]]) -> tuple[RawDiagnostic,
     return first + tuple(item for item in second if repr(item) not in seen)
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """Every wait on a language server, in seconds.
 
     The waits for an answer are counted from the end of the write and for all servers together: a caller that asks
@@ -387,7 +384,7 @@ class Timing:
         """Return the defaults, with at most ``answer_s`` for an answer, and a share of it for silent servers."""
         normal = cls()
         silent_s = normal.silent_answer_s * answer_s / normal.answer_s
-        return dataclasses.replace(normal, answer_s=answer_s, silent_answer_s=silent_s)
+        return replace(normal, answer_s=answer_s, silent_answer_s=silent_s)
 
 
 class Wakeup:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
+
+from msgspec import Struct
 
 from lsp_bridge.language_client.text.positions import PositionEncoding, units
 from tools.json_access import mapping
@@ -15,8 +16,7 @@ ChangeMode = Literal["none", "full", "incremental"]
 _MODES: tuple[ChangeMode, ...] = ("none", "full", "incremental")
 
 
-@dataclass(frozen=True, slots=True)
-class TextSync:
+class TextSync(Struct, frozen=True):
     """The notifications about a document. ``save`` None: none on saving; else whether they include the text."""
 
     open_close: bool = True

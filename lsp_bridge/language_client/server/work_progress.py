@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from tools.json_access import mapping
 from tools.text.truncate import head
@@ -16,8 +17,7 @@ _MAX_OPEN = 64
 _MAX_TITLE = 120
 
 
-@dataclass(slots=True)
-class _Task:
+class _Task(Struct):
     title: str
     began_at: float
     heard_at: float

@@ -6,7 +6,6 @@ start automatically. Information that needs only reading, like the place of its 
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import itertools
 import os
@@ -14,6 +13,9 @@ import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.specs.server_spec import (
     Command,
@@ -32,8 +34,7 @@ _MAX_ENTRIES = 5000
 """Most entries of a folder that are compared with globs."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DiscoveryResult:
+class DiscoveryResult(Struct, frozen=True):
     """The result of looking for a server."""
 
     found: FoundServer | None = None
@@ -144,7 +145,7 @@ def _own_programs(spec: ServerSpec, project: Project) -> Iterator[tuple[Command,
 
 def ignored_programs(spec: ServerSpec, project: Project) -> tuple[Path, ...]:
     """Return the project's own programs for ``spec``, which are only used when the workspace is trusted."""
-    trusted = dataclasses.replace(project, trusted=True)
+    trusted = replace(project, trusted=True)
     return tuple(
         program
         for _, program in _own_programs(spec, project)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 JsonObject = Mapping[str, Any]
 """JSON on its way to a server; Any because each server defines its own."""
@@ -20,8 +21,7 @@ VENVS = (".venv", "venv")
 _SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One way to start a server: the program's name (looked up) and its arguments."""
 
     name: str
@@ -32,8 +32,7 @@ class Command:
     npm, whose version can be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     """A project of a workspace, and whether its own programs may be executed."""
 
     workspace: Path
@@ -70,8 +69,7 @@ class Project:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class SetupContext:
+class SetupContext(Struct, frozen=True):
     """The inputs of a server's set-up."""
 
     project: Project
@@ -84,8 +82,7 @@ class SetupContext:
         return self.project.which(name, self.search_path)
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """The settings that a server gets when it starts."""
 
     settings: JsonObject = field(default_factory=dict[str, Any])
@@ -95,8 +92,7 @@ class Setup:
     """Follow those of the command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unusable:
+class Unusable(Struct, frozen=True):
     """A program that is there and cannot be used here."""
 
     reason: str
@@ -108,8 +104,7 @@ class Unusable:
 Configure = Callable[[SetupContext], Setup | Unusable | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSpec:
+class ServerSpec(Struct, frozen=True):
     """A language server that can be started when a file of its languages is worked on."""
 
     name: str
@@ -153,8 +148,7 @@ class ServerSpec:
         return self.files.get(path.name) or self.languages.get(path.suffix.lower())
 
 
-@dataclass(frozen=True, slots=True)
-class FoundServer:
+class FoundServer(Struct, frozen=True):
     """A server that can be started here."""
 
     name: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.specs.python import PYTHON
 from lsp_bridge.language_client.specs.server_spec import (
@@ -51,7 +52,7 @@ def configured(
             result.append(new)
     # A server that a disabled one would have replaced is enabled again.
     left = {spec.name for spec in result}
-    result = [dataclasses.replace(s, yields_to=tuple(n for n in s.yields_to if n in left)) for s in result]
+    result = [replace(s, yields_to=tuple(n for n in s.yields_to if n in left)) for s in result]
     return tuple(result), tuple(sorted(problems))
 
 
@@ -75,7 +76,7 @@ def _changed(
     if setting is not None and not setting.enabled:
         return None
     if setting is not None and spec.joins_when_named:
-        spec = dataclasses.replace(spec, yields_to=())
+        spec = replace(spec, yields_to=())
     # An entry with a program's own name applies only to that program.
     single = {command.name: wanted[command.name] for command in spec.commands if command.name in wanted}
     single.pop(spec.name, None)
@@ -91,7 +92,7 @@ def _changed(
         commands = [own] if own is not None else commands
     if not commands:
         return None
-    spec = dataclasses.replace(spec, commands=tuple(commands))
+    spec = replace(spec, commands=tuple(commands))
     for name, each in [(spec.name, setting), *single.items()]:
         if each is not None and each.enabled:
             spec = _with(spec, name, each, problems)
@@ -134,9 +135,7 @@ def _with(spec: ServerSpec, name: str, setting: LanguageServerSetting, problems:
     configure = spec.configure
     if setting.settings or setting.initialization_options:
         configure = _over(spec.set_up, setting.settings, setting.initialization_options)
-    return dataclasses.replace(
-        spec, languages=suffixes, files=files, roots=roots or spec.roots, configure=configure
-    )
+    return replace(spec, languages=suffixes, files=files, roots=roots or spec.roots, configure=configure)
 
 
 def _over(configure: Configure, settings: JsonObject, options: JsonObject) -> Configure:
@@ -144,7 +143,7 @@ def _over(configure: Configure, settings: JsonObject, options: JsonObject) -> Co
         setup = configure(place)
         if not isinstance(setup, Setup):
             return setup
-        return dataclasses.replace(
+        return replace(
             setup,
             settings=merged(setup.settings, settings),
             initialization_options=merged(setup.initialization_options, options),

@@ -7,9 +7,10 @@ expressions with several wildcards can.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from lsp_bridge.language_client.text.positions import file_of
 from tools.errors import ToolError
@@ -28,8 +29,7 @@ _ALL_KINDS = 7
 _MAX_WATCHERS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Watcher:
+class Watcher(Struct, frozen=True):
     """One registered pattern."""
 
     base: Path

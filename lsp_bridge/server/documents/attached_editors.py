@@ -6,8 +6,9 @@ it), the user must choose, even between equal ones: the unchanged one would stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
 from lsp_bridge.server.documents.writer import CANNOT
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(slots=True)
-class AttachedEditors:
+class AttachedEditors(Struct):
     """The open files of all attached editors as one ``Editors`` port."""
 
     _editors: list[OpenDocuments] = field(default_factory=list[OpenDocuments])

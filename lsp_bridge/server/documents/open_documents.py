@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct, field
 from pygls.uris import to_fs_path
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Wakeup
@@ -55,8 +55,7 @@ class Writer(Protocol):
     async def move(self, document: OpenDocument, source: Path, target: Path) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
-class OpenDocument:
+class OpenDocument(Struct, eq=False):
     """A document as the editor has it."""
 
     uri: str
@@ -166,8 +165,7 @@ class OpenDocument:
         self.saved_text, self.saved_at, self.saved_stamp = text, changes, stamp
 
 
-@dataclass(slots=True)
-class OpenDocuments:
+class OpenDocuments(Struct):
     """The documents of one editor. Everything but ``is_saved`` happens on the event loop."""
 
     writer: Writer

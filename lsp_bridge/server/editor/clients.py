@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from daemon.provider.editor_models import EditorModel
@@ -46,8 +46,7 @@ def uri_in(opened: Sequence[str], folders: Sequence[str], path: Path) -> str:
     return path.as_uri()
 
 
-@dataclass(slots=True, eq=False)
-class EditorPeer:
+class EditorPeer(Struct, eq=False):
     """One attached editor that answers ``goalwright/editor/diagnostics``."""
 
     name: str
@@ -74,8 +73,7 @@ class EditorPeer:
         return answer.result()
 
 
-@dataclass(slots=True)
-class EditorPeers:
+class EditorPeers(Struct):
     """All of them, in the order in which they came."""
 
     peers: list[EditorPeer] = field(default_factory=list[EditorPeer])

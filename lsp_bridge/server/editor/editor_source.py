@@ -11,9 +11,10 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from lsp_bridge.language_client.diagnostics.sources import (
     Change,
@@ -57,8 +58,7 @@ _COVER_HOLDS_S = 30.0
 """Seconds for which a language counts as uncovered after the editor did not cover it, when no such file changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class EditorFileAnswer:
+class EditorFileAnswer(Struct, frozen=True):
     """One editor's diagnostics of one file; see ``EditorFileDiagnostics``."""
 
     freshness: Freshness
@@ -66,8 +66,7 @@ class EditorFileAnswer:
     before: tuple[RawDiagnostic, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EditorAnswer:
+class EditorAnswer(Struct, frozen=True):
     """By uri, as the editor wrote them."""
 
     generation: int
@@ -75,8 +74,7 @@ class EditorAnswer:
     others: Mapping[str, EditorFileAnswer]
 
 
-@dataclass(frozen=True, slots=True)
-class EditorTiming:
+class EditorTiming(Struct, frozen=True):
     """Every wait on an editor, in seconds."""
 
     answer_s: float = 1.0

@@ -7,10 +7,10 @@ how much we answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeGuard, cast
 
 from lsprotocol import types
+from msgspec import Struct, field
 from pydantic import BeforeValidator, Field
 
 from daemon.model.stored_model import Model
@@ -121,8 +121,7 @@ _LARGEST = 2**31 - 1
 """LSP's uinteger."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeActionRequest:
+class CodeActionRequest(Struct, frozen=True):
     """The params of ``textDocument/codeAction``, as far as they count; ranges and problems in LSP's form."""
 
     uri: str

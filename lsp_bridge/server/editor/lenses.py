@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
+from msgspec import Struct, field
 
 from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest
 from lsp_bridge.server.editor.given import (
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from daemon.permission.service import PermissionService
 
 
-@dataclass(slots=True)
-class Decisions:
+class Decisions(Struct):
     """Decisions by request, file and part: accepted or not. Missing ones are undecided."""
 
     _by_request: dict[str, dict[tuple[str, int], bool]] = field(
@@ -83,8 +82,7 @@ class Decisions:
             del self._by_request[request_id]
 
 
-@dataclass(frozen=True, slots=True)
-class HunkPositions:
+class HunkPositions(Struct, frozen=True):
     """``lines``: for each hunk the line (from 0) where it lands, or None where that cannot be said any more.
 
     ``current``: the text is still the one that the change was made for.
@@ -141,8 +139,7 @@ def _line(starts: list[int], offset: int, length: int) -> int:
     return len(starts) if offset >= length else bisect.bisect_right(starts, offset) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A file that some waiting request would change."""
 
     request: PermissionRequest

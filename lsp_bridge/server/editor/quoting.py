@@ -6,9 +6,10 @@ The user points at a place; that is no permission to send a secret, or a file fr
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import errno
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from daemon.permission.rules import rule_words
 from lsp_bridge.protocol.handshake import RequestError
@@ -68,7 +69,7 @@ class Quoting:
 
         def cut() -> Excerpt:
             made = excerpt(name, text, start, end, around=around, unsaved=unsaved, moved=moved)
-            return dataclasses.replace(made, lines=tuple(SECRETS.text(line) for line in made.lines))
+            return replace(made, lines=tuple(SECRETS.text(line) for line in made.lines))
 
         shown = await asyncio.to_thread(cut)
         if end == LAST:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from daemon.model.branches import root_of
 from daemon.permission.rules import RuleSet
@@ -34,14 +35,13 @@ ModelChooser = Callable[[dict[str, str], str | None], Awaitable[ModelChoice]]
 """Finds the model for a client's environment and the one that its settings name."""
 
 
-@dataclass(slots=True)
-class ClientState:
+class ClientState(Struct):
     """The state of one connection's client since ``initialize``."""
 
     options: InitializationOptions = field(default_factory=InitializationOptions)
     editor: str = ""
     """Its id among the editors with models; empty: it has none."""
-    env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    env: dict[str, str] = field(default_factory=dict[str, str])
     """The provider variables of its environment."""
     sees_all: bool = False
     """It is shown the questions of all sessions, as LSP editors are."""
@@ -50,6 +50,9 @@ class ClientState:
     turns: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The turns that it began or resumed: session, and id of the prompt."""
 
+    def __repr__(self) -> str:
+        return f"ClientState({self.editor!r})"  # ``env`` has keys
+
     def answers(self, session_id: str, turn: str | None) -> bool:
         """Return whether it can answer the questions of ``turn`` (the id of its prompt) of a session."""
         if turn is not None and (session_id, turn) in self.turns:
@@ -57,8 +60,7 @@ class ClientState:
         return not self.options.unattended and (self.sees_all or session_id in self.followed)
 
 
-@dataclass(slots=True)
-class RequestContext:
+class RequestContext(Struct):
     """The context of one connection."""
 
     core: Daemon
@@ -72,7 +74,7 @@ class RequestContext:
     version: str
     clients: Callable[[], Iterable[ClientState]] = lambda: ()
     """Those of all connections."""
-    _config: tuple[Config, Config] | None = field(default=None, init=False)
+    _config: tuple[Config, Config] | None = None
     """The files' configuration, and over it this client's settings."""
 
     @property

@@ -8,9 +8,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from daemon.files.history import SessionHistory
 from tests.evals.benchmarks.measures import Baseline, Measure

@@ -7,12 +7,13 @@ cold: from the start of the server until it has answered about its first file. w
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import signal
 import statistics
 import sys
 import tempfile
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from tests.evals.language_servers import install
@@ -65,7 +66,7 @@ async def _measured(case: Case, workspace: LanguageWorkspace) -> str:
         clean, warm = clean and verdict == "clean", [*warm, took]
     frozen = [pid for _, number in workspace.servers.running() for pid in family(number)]
     send(frozen, signal.SIGSTOP)
-    server.timing = dataclasses.replace(server.timing, answer_s=0.5)
+    server.timing = replace(server.timing, answer_s=0.5)
     try:
         verdict, _ = await change(sample.wrong)
     finally:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from lsp_bridge.cli.doctor.trial import SAMPLES, Sample
 from lsp_bridge.language_client.specs.server_spec import ServerSpec
 from lsp_bridge.language_client.specs.settings import DEFAULT_SPECS
@@ -89,11 +91,11 @@ CASES: tuple[Case, ...] = (
         12,
         "reportReturnType",
         id="basedpyright-pushing",
-        spec=replace(_spec("pyright"), announce_pull=False),
+        spec=structs.replace(_spec("pyright"), announce_pull=False),
         across=_PYTHON,
     ),
     _case("ruff", 16, "F821"),
-    _case("ruff", 16, "F821", id="ruff-pushing", spec=replace(_spec("ruff"), announce_pull=False)),
+    _case("ruff", 16, "F821", id="ruff-pushing", spec=structs.replace(_spec("ruff"), announce_pull=False)),
     _case("ty", 12, "invalid-explicit-return", across=_PYTHON),
     _case("typescript-language-server", 14, "2322", across=_TYPESCRIPT),
     _case("typescript-7", 14, "2322", first=(install.NATIVE,), across=_TYPESCRIPT),

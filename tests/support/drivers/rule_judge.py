@@ -8,9 +8,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
+
+from msgspec.structs import replace
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, RuleSource, Trust
 from daemon.permission.layers import UNMATCHED

@@ -7,9 +7,10 @@ import io
 import json
 import os
 import pty
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import field as struct_field
+from msgspec.structs import asdict
 
 from tools.files.regular_files import sha256
 from tools.language_ports import CurrentProblems, Severity
@@ -327,8 +330,7 @@ class FakePlan:
         return self.text
 
 
-@dataclass(frozen=True)
-class FakeToolContext(ToolContext):
+class FakeToolContext(ToolContext, frozen=True, kw_only=True):
     """A ToolContext whose ports are the fakes above, so that tests can look into them."""
 
     permission: FakePermission
@@ -336,7 +338,7 @@ class FakeToolContext(ToolContext):
     history: FakeHistory
     diagnostics: FakeDiagnostics
     plan: FakePlan
-    output: list[str] = field(default_factory=list[str])
+    output: list[str] = struct_field(default_factory=list[str])
     """Output that the tool sent to ``on_output``."""
 
 

@@ -12,9 +12,10 @@ import json
 import os
 import signal
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 ROOT = Path(__file__).resolve().parents[3]
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
@@ -30,9 +31,9 @@ SOON = Timing(
     settling=Settling(versioned_s=0.02, unversioned_s=0.2, doubtful_s=0.6),
 )
 """For servers that answer: the wait ends then, and a busy machine may be slow."""
-HASTY = dataclasses.replace(SOON, answer_s=1.0)
+HASTY = replace(SOON, answer_s=1.0)
 """For servers that do not answer: the whole wait is waited for."""
-NEVER = dataclasses.replace(SOON, answer_s=0.5)
+NEVER = replace(SOON, answer_s=0.5)
 """For servers from which no answer to a change is wanted at all."""
 HANG_S = 60.0
 """Far beyond every deadline: whoever reaches it hangs."""

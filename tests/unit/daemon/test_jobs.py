@@ -3,12 +3,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from daemon import jobs as module
 from daemon.jobs import SessionJobs

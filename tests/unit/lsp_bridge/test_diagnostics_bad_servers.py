@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
@@ -229,7 +229,7 @@ async def test_server_paused_after_a_crash_gives_no_fresh_answer(tmp_path: Path)
 
 async def test_one_silent_server_of_two_prevents_a_clean_verdict(open_workspace: Open) -> None:
     good, silent = fake_spec(name="good"), fake_spec(plan=[["fresh"], ["nothing"]], name="silent")
-    workspace = await open_workspace(good, silent, timing=dataclasses.replace(HASTY, answer_s=3.0))
+    workspace = await open_workspace(good, silent, timing=replace(HASTY, answer_s=3.0))
     assert await workspace.change(a_txt="still fine") == DiagnosticsReport(
         "no_fresh_answer", (), ("good",), ("silent",)
     )

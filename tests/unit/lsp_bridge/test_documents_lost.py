@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.loop.tool_context import SessionFiles
 from lsp_bridge.server.documents.attached_editors import AttachedEditors

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Settling, Timing
 from lsp_bridge.language_client.specs.server_spec import ServerSpec
@@ -55,7 +55,7 @@ async def test_odd_versions_and_uris_are_understood(tmp_path: Path, step: str) -
 
 
 async def test_server_that_only_checks_saved_files_gets_save_events(tmp_path: Path) -> None:
-    timing = dataclasses.replace(SOON, answer_s=4.0)
+    timing = replace(SOON, answer_s=4.0)
     spec = fake_spec(*ONLY_ON_SAVE, plan=[["nothing"]])
     async with workspace(tmp_path, spec, timing) as made:
         await made.change(a_txt="fine too")

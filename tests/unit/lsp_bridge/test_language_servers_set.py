@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import FileServers, LanguageServers
@@ -93,7 +93,7 @@ async def test_each_project_has_its_own_server(make: Make, tmp_path: Path) -> No
         (tmp_path / name / "deep").mkdir(parents=True)
         (tmp_path / name / "project.mark").touch()
     log = tmp_path / "log"
-    servers = make(dataclasses.replace(fake_spec("--log", str(log)), roots=("project.mark",)))
+    servers = make(replace(fake_spec("--log", str(log)), roots=("project.mark",)))
     one, two = only(servers, tmp_path / "one/deep/a.txt"), only(servers, tmp_path / "two/a.txt")
     whole = only(servers, tmp_path / "a.txt")
     assert only(servers, tmp_path / "one/b.txt") is one
@@ -113,7 +113,7 @@ async def test_the_least_recently_used_server_makes_room(
     for number in range(4):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "mark").touch()
-    servers = make(dataclasses.replace(fake_spec(), roots=("mark",)), clock=clock, max_alive=3)
+    servers = make(replace(fake_spec(), roots=("mark",)), clock=clock, max_alive=3)
     for number in (0, 1, 2, 0, 3):
         clock.now += 1
         found.append(await ready(only(servers, tmp_path / str(number) / "a.txt")))
@@ -179,7 +179,7 @@ async def test_chosen_servers_may_change_at_any_time(tmp_path: Path) -> None:
 
 
 async def test_server_yields_to_an_available_equivalent(make: Make, tmp_path: Path) -> None:
-    second = dataclasses.replace(fake_spec(name="second"), yields_to=("first",))
+    second = replace(fake_spec(name="second"), yields_to=("first",))
     absent = ServerSpec("first", {".txt": "plain"}, (Command("first", ("/no/such/program",)),))
     assert only(make(fake_spec(name="first"), second), tmp_path / "a.txt").name == "first"
     assert only(make(absent, second), tmp_path / "a.txt").name == "second"

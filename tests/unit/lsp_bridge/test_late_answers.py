@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
@@ -26,7 +26,7 @@ from tools.language_ports import DiagnosticsReport
 Open = Callable[..., Awaitable[LanguageWorkspace]]
 HELD = [["fresh"], ["hold"], ["release", "fresh"]]
 """The answer to the first change comes when another file is opened."""
-QUICK = dataclasses.replace(SOON, answer_s=0.4)
+QUICK = replace(SOON, answer_s=0.4)
 """The deadline comes before the answer."""
 
 
@@ -262,7 +262,7 @@ async def test_late_problem_elsewhere_is_reported_after_a_later_change(
 async def test_problem_of_another_change_is_attributed_to_it(open_workspace: Open) -> None:
     plan = [["fresh"], ["hold"], ["fresh", "release"]]
     # The other change waits first, for a share of this, for the answer about the slow one.
-    workspace = await open_workspace(fake_spec(plan=plan), timing=dataclasses.replace(SOON, answer_s=4.0))
+    workspace = await open_workspace(fake_spec(plan=plan), timing=replace(SOON, answer_s=4.0))
     a, b = workspace.path("a.txt"), workspace.path("b.txt")
     run = await workspace.diagnostics.begin([a])
     workspace.write({a: "SLOW"})

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.diagnostics.merging import without_duplicates
 from lsp_bridge.language_client.diagnostics.verdict import bounded, verdict_on
@@ -73,7 +73,7 @@ def test_same_error_of_three_servers_is_merged_naming_all() -> None:
 )
 def test_equal_problems_of_two_servers_are_merged(one: Problem, other: Problem) -> None:
     if one.message == "Duplicate key":
-        other = dataclasses.replace(other, message="Duplicate   key")
+        other = replace(other, message="Duplicate   key")
     (both,) = without_duplicates([one, other])
     assert both.source == f"{one.source}, {other.source}"
     assert both.message in (one.message, other.message)
@@ -83,9 +83,9 @@ def test_equal_problems_of_two_servers_are_merged(one: Problem, other: Problem) 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (PYRIGHT, dataclasses.replace(RUFF, line=4)),
-        (PYRIGHT, dataclasses.replace(RUFF, column=8)),
-        (PYRIGHT, dataclasses.replace(RUFF, path=Path("/w/b.py"))),
+        (PYRIGHT, replace(RUFF, line=4)),
+        (PYRIGHT, replace(RUFF, column=8)),
+        (PYRIGHT, replace(RUFF, path=Path("/w/b.py"))),
         (PYRIGHT, problem("Undefined name `other`", "ruff", "F821")),
         (PYRIGHT, problem("`total` imported but unused", "ruff", "F401")),
         (PYRIGHT, problem('"count" is not defined', "basedpyright", "reportUndefinedVariable")),
@@ -103,12 +103,12 @@ def test_possibly_different_problems_are_not_merged(one: Problem, other: Problem
 
 
 def test_merged_problem_has_the_worst_severity() -> None:
-    mild = dataclasses.replace(RUFF, severity="warning")
+    mild = replace(RUFF, severity="warning")
     assert [p.severity for p in without_duplicates([mild, PYRIGHT])] == ["error"]
 
 
 def test_same_server_in_editor_and_daemon_reports_once() -> None:
-    assert without_duplicates([PYRIGHT, dataclasses.replace(PYRIGHT, severity="warning")]) == (PYRIGHT,)
+    assert without_duplicates([PYRIGHT, replace(PYRIGHT, severity="warning")]) == (PYRIGHT,)
 
 
 def test_each_problem_of_one_source_takes_one_of_the_other() -> None:

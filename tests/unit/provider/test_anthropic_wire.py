@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.model.messages import OPEN_FILE, FilePart, FinishPart, ReasoningPart, ToolResultPart
 from daemon.provider.anthropic_wire import VERSION, build, thinking_of, to_messages, version_for

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import gc
 import json
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from daemon.model.messages import FilePart
 from daemon.provider import anthropic_wire, openai_wire

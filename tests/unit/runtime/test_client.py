@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lsp_bridge.cli.client import Client, ConnectionLostError, Greeting, RequestTimeoutError, RpcError
 from lsp_bridge.protocol.handshake import ErrorCode

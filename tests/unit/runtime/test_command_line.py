@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import io
 import logging
@@ -88,7 +87,7 @@ def test_the_function_of_every_command_takes_its_arguments(command: Command) -> 
     taken = inspect.signature(function_of(command.function)).parameters.values()
     if any(one.kind is one.VAR_KEYWORD for one in taken):
         given -= {"max_steps", "max_usd", "max_minutes", "files"}
-        assert given <= {one.name for one in dataclasses.fields(RunOptions)}
+        assert given <= set(RunOptions.__struct_fields__)
         return
     named = {one.name: one.default for one in taken if one.kind is one.KEYWORD_ONLY}
     assert given <= named.keys()

@@ -9,11 +9,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from daemon.runtime import RuntimePaths
 from lsp_bridge.cli.launch import (

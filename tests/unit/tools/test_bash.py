@@ -6,10 +6,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.bash import NOT_STARTED, BashInput, BashTool, exact_suggestions

@@ -6,11 +6,12 @@ import asyncio
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.explore.branch_environment import git_folders
 from daemon.jobs import SessionJobs

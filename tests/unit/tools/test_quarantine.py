@@ -8,10 +8,10 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.bash import BashInput, BashTool

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.fakes.tool_context import FakePermission, fake_context
 from tools.question import MOST_OPTIONS, MOST_QUESTIONS

@@ -6,11 +6,11 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.bash import BashInput, BashTool

@@ -10,10 +10,10 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import FakeToolContext, fake_context

@@ -6,10 +6,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.explore.branch_environment import git_folders
 from tests.support.fakes.tool_context import FakeToolContext, fake_context

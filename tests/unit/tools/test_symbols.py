@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.fakes.navigation import FakeNavigation, place, symbol
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
@@ -34,7 +34,7 @@ def servers() -> FakeNavigation:
 
 @pytest.fixture
 def ctx(tmp_path: Path, servers: FakeNavigation) -> FakeToolContext:
-    context = dataclasses.replace(fake_context(tmp_path / "workspace"), navigation=servers)
+    context = replace(fake_context(tmp_path / "workspace"), navigation=servers)
     for name, data in (("cart.py", CART), ("user.py", USER)):
         put(context, name, data)
     context.files.seen.clear()
@@ -156,7 +156,7 @@ async def test_unanswerable_request_is_refused_with_a_reason(
 
 
 async def test_missing_server_is_reported_clearly(ctx: FakeToolContext) -> None:
-    bare = dataclasses.replace(fake_context(ctx.workspace), scratch=ctx.scratch)
+    bare = replace(fake_context(ctx.workspace), scratch=ctx.scratch)
     result = await symbols(bare, "references", path="cart.py", symbol="total", line=3)
     assert result.is_error
     assert result.content.startswith(

@@ -159,7 +159,7 @@ def test_yaml_tag_executes_nothing(tmp_path: Path) -> None:
 def test_tools_are_wildcards_of_which_the_last_decides(
     tools: tuple[str, ...], has: list[str], has_not: list[str]
 ) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     agent = replace(load_agent("general"), tools=tools)
     assert all(map(agent.has_tool, has))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.agents.loader import BUILTIN, load_agent
 from daemon.context.families.loader import FAMILIES

@@ -9,11 +9,12 @@ import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.copies.working_copy import WorkingCopy
 from daemon.explore.branch_environment import BranchEnvironment, make_branch_environment

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.loop.session import Session
 from daemon.loop.user_plan import UserPlan
@@ -116,7 +116,7 @@ async def test_what_a_branch_begins_with_is_a_request_that_is_taken(tmp_path: Pa
     try:
         async with ModelServer(["ok"] * len(requests)) as server:
             for request in requests:
-                sent = dataclasses.replace(request, env=anthropic_env(server), model="claude-sonnet-4-5")
+                sent = replace(request, env=anthropic_env(server), model="claude-sonnet-4-5")
                 await complete(claude, sent)
             assert server.rejected == []
             assert len(server.requests) == len(requests)

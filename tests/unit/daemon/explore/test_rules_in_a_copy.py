@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.explore.branch_environment import branch_rules, git_folders
 from daemon.model.permissions import Action, Mode, Rule

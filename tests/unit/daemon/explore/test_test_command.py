@@ -5,10 +5,10 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.explore.test_command import NOT_RUN, agree_on_test, run_test
 from daemon.loop.children import close_child, open_child

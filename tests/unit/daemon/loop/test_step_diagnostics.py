@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.loop.session import Session
 from daemon.model.events import Notice
@@ -270,10 +270,8 @@ async def test_problems_in_files_that_may_not_be_read_are_only_counted(tmp_path:
         report = broken(bench, "error")
         secret = Problem(bench.workspace / ".env", 1, 1, "error", "TOKEN=hunter2")
         outside = Problem(tmp_path / "elsewhere.py", 1, 1, "error", "PASSWORD=hunter2")
-        fake_diagnostics(bench).answer = dataclasses.replace(
-            report, problems=(*report.problems, secret, outside)
-        )
-        fake_diagnostics(bench).late.append(dataclasses.replace(report, problems=(secret,)))
+        fake_diagnostics(bench).answer = replace(report, problems=(*report.problems, secret, outside))
+        fake_diagnostics(bench).late.append(replace(report, problems=(secret,)))
         rules = {**ALLOW_ALL, "permission": {"*": "allow", "read": {"*.env": "deny"}}}
         [only] = await worked(bench, write("a.py"), settings=rules)
         assert "bad error" in only.content

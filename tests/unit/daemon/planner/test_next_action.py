@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from daemon.model.messages import StopReason
 from daemon.planner.next_action import (
@@ -218,8 +217,8 @@ def test_only_automatic_replans_are_counted() -> None:
 
 
 _happenings = st.one_of(
-    st.builds(PlanMade, st.integers(0, 3)),
-    st.builds(NotPlanned, st.just("bad"), st.sampled_from([None, "error", "permission_denied"])),
+    st.integers(0, 3).map(PlanMade),
+    st.sampled_from([NotPlanned("bad", stop) for stop in (None, "error", "permission_denied")]),
 )
 _stops: st.SearchStrategy[StopReason] = st.sampled_from(["end_turn", "error", "max_tokens"])
 

@@ -285,10 +285,17 @@ def test_shipped_agents_are_read_without_the_yaml_library() -> None:
 
     code = (
         "import sys; from daemon.agents.loader import *\n"
-        "for name in ('build', 'plan', 'init', 'execute', 'general', 'explore'): assert not load_agent(name).problems\n"
-        "assert 'yaml' not in sys.modules; load_agent('compaction')"
+        "for name in SHIPPED_AGENTS: assert not load_agent(name).problems\n"
+        "assert load_agent('compaction').rules and 'yaml' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("value", ['"!*"', '""', '"a: b # c" ', "\"it's, [x] {y} & *\"", "plain, text", "a-b"])
+def test_plain_and_quoted_lines_are_read_as_yaml_reads_them(value: str) -> None:
+    # A list is left to YAML, and so are the lines beside it.
+    plain = read_document(f"---\nkey: {value}\n---\n").head["key"]
+    assert plain == read_document(f"---\nkey: {value}\nlist: [a]\n---\n").head["key"]
 
 
 def test_names_of_mcp_tools_keep_their_case() -> None:

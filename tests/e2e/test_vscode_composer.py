@@ -194,8 +194,7 @@ async def test_composer_completes_names_and_attaches_the_active_file(
 
         # Each session has a draft of its own; a command runs as soon as it is chosen.
         await window.composer.fill("Half a thought")
-        await window.command("Goalwright: New Session")
-        await expect(window.chat.get_by_role("heading", level=1)).to_have_text("New session")
+        await window.new_session()
         await expect(window.composer).to_have_value("")
         await window.composer.click()
         await window.page.keyboard.type("/mod")
@@ -270,7 +269,7 @@ async def test_sessions_are_renamed_found_pinned_exported_and_deleted(
         await box.locator("input").fill("Timetable")
         await window.page.keyboard.press("Enter")
         await expect(title).to_have_text("Timetable")
-        await window.command("Goalwright: New Session")
+        await window.new_session()
         await window.say("Something else")
         await expect(window.answers().last).to_contain_text("Second answer.")
 

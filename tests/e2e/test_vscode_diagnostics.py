@@ -131,7 +131,7 @@ async def test_diagnostics_of_extensions_reach_model_without_a_server(
         looks = (scratch / "looks.log").read_text().splitlines()
         assert {"a.bad 0", "a.bad 1", "b.bad 0", "b.bad 1"} == set(looks)
 
-        await window.command("Goalwright: New Session")
+        await window.new_session()
         await window.open_file("data.json")
         await window.open_file("broken.ts")
         # TypeScript takes seconds to start; a real model would, too.

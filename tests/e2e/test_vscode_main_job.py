@@ -193,8 +193,7 @@ async def test_a_previous_session_is_opened_again_and_continued(
         await window.say("Remember the word heron.")
         await expect(window.answers().last).to_contain_text("First answer.")
 
-        await window.command("Goalwright: New Session")
-        await expect(window.answers()).to_have_count(0)
+        await window.new_session()
         await window.say("Another matter.")
         await expect(window.answers().last).to_contain_text("Second answer.")
 
@@ -245,6 +244,6 @@ async def test_a_prompt_sent_while_settings_change_is_answered(
             # The extension connects to the daemon anew in the moment in which it follows the setting.
             settings.write_text(json.dumps({"goalwright.thinkingTokens": 2000 + number}))
             if number == 2:
-                await window.command("Goalwright: New Session")
+                await window.new_session()
             await window.say(f"Question {number}?")
             await expect(window.answers().last).to_contain_text(f"Answer {number}.")

@@ -79,7 +79,7 @@ async def test_pasted_key_connects_and_model_switch_takes_two_clicks(
             await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_hidden()
             await expect(card).to_have_count(0)
             await expect(window.button("Retry")).to_be_visible()
-            await window.command("Goalwright: New Session")
+            await window.new_session()
             await expect(window.button("Run the tests, and fix what fails.")).to_be_visible()
             await window.say("Who are you?")
             await expect(window.answers().last).to_contain_text("I am Sonnet.")

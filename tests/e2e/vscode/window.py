@@ -196,6 +196,11 @@ class Window:
         await self.command("Goalwright: Focus on Chat View")
         await expect(self.composer).to_be_visible()
 
+    async def new_session(self) -> None:
+        """Begin a new session. What is typed before the chat shows it would stay a draft of the old one."""
+        await self.command("Goalwright: New Session")
+        await expect(self.chat.get_by_role("heading", level=1)).to_have_text("New session")
+
     async def widen_chat(self, pixels: int) -> None:
         """Drag the border between editor and chat until the chat is wider than at first by so many pixels."""
         box = await self.page.locator(".part.auxiliarybar").bounding_box()

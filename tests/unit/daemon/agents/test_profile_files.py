@@ -291,7 +291,7 @@ def test_shipped_agents_are_read_without_the_yaml_library() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("value", ['"!*"', '""', '"a: b # c" ', "\"it's, [x] {y} & *\"", "plain, text", "a-b"])
+@pytest.mark.parametrize("value", ['"!*"', '""', '"a: b # c" ', '"it\'s, [x] {y} & *"', "plain, text", "a-b"])
 def test_plain_and_quoted_lines_are_read_as_yaml_reads_them(value: str) -> None:
     # A list is left to YAML, and so are the lines beside it.
     plain = read_document(f"---\nkey: {value}\n---\n").head["key"]

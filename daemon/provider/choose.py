@@ -16,7 +16,6 @@ from daemon.provider.anthropic_sign_in import Credential
 from daemon.provider.errors import shown_url
 from daemon.provider.litellm import LiteLLMProvider, ollama_url
 from daemon.provider.model_calls import Provider, ProviderError
-from daemon.provider.scripted import ScriptedProvider
 from daemon.provider.side_questions import NotAnsweredError, json_from
 from daemon.provider.variables import is_provider_variable as is_provider_variable
 from daemon.provider.vscode import FAMILY as VSCODE
@@ -138,13 +137,19 @@ def provider_for(model: str) -> tuple[Provider, str]:
         case _ if family == VSCODE:
             return _once(family, VSCodeProvider), name
         case "demo":
-            return _once(family, lambda: ScriptedProvider(demo.script_path())), name
+            return _once(family, lambda: _scripted(demo.script_path())), name
         case "scripted":
             # "scripted//tmp/x.json" and "scripted/C:/x.json" are as good as "scripted/tmp/x.json".
             path = Path(name) if Path(name).is_absolute() else Path("/", name)
-            return _once(f"scripted/{path}", lambda: ScriptedProvider(path)), name
+            return _once(f"scripted/{path}", lambda: _scripted(path)), name
         case _:
             return _once("litellm", LiteLLMProvider), model.strip()
+
+
+def _scripted(path: Path) -> Provider:
+    from daemon.provider.scripted import ScriptedProvider  # its models are for demos, and 4 ms of a start
+
+    return ScriptedProvider(path)
 
 
 def access_problem(model: str, env: Mapping[str, str]) -> str:

@@ -4,8 +4,6 @@ Both are sessions of their own, children of the one that started them. The id of
 ``…:A`` is a branch, ``…:s1`` a sub-agent, ``…:A.s1`` a sub-agent of that branch.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from typing import Literal

@@ -4,8 +4,6 @@ Stored events have a rising ``event_id`` and are never lost. Deltas have none: t
 a slow client, and are followed by the stored part or message that they belong to.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypedDict, get_args
 

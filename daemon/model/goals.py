@@ -1,8 +1,6 @@
 """Goals with the fields of the trace format, and the data of a plan's steps. Operations on the tree live in
 ``daemon/plan``."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The results of looking after stored traces: rebuilding, importing, deleting and counting them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The size and cost of a session, for display; never stored, because they follow from the messages."""
 
-from __future__ import annotations
-
 from daemon.model.messages import Usage
 from daemon.model.stored_model import Model
 from daemon.model.traces import Budget

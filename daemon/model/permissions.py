@@ -1,7 +1,5 @@
 """Permission rules, requests and answers as data."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 

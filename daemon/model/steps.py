@@ -3,8 +3,6 @@
 A step is derived from the events of a trace and stored nowhere, see ``daemon.steps``.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, Literal
 

@@ -5,8 +5,6 @@ A branch and a sub-agent are sessions: their messages, goals and events come by 
 ``lsp_bridge.protocol.sessions`` for the rules.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from daemon.model.branches import BranchMeta, SubagentMeta

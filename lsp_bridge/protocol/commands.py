@@ -1,7 +1,5 @@
 """The protocol's messages about slash commands, skills, and the user's own tools."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from daemon.model.stored_model import Model

@@ -4,8 +4,6 @@ Diagnostics of the *editor* (of all the user's extensions) are requested, not pu
 a change, and needs to know which text they are about.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

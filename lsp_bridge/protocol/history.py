@@ -1,7 +1,5 @@
 """Messages about the session's changes of files."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The wire of MCP servers: which there are, their tools, prompts and resources, and their logs."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from daemon.mcp.service import McpResource, McpServer

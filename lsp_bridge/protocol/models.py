@@ -1,7 +1,5 @@
 """The wire of models: which there are, and whether one answers."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from daemon.model.stored_model import Model

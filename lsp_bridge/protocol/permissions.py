@@ -1,7 +1,5 @@
 """Messages about permissions and background commands."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from daemon.model.permissions import (

@@ -3,8 +3,6 @@
 See ``lsp_bridge.protocol.sessions`` for the rules.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from daemon.model.choices import TakingOver

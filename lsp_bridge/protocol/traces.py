@@ -3,8 +3,6 @@
 See ``lsp_bridge.protocol.sessions`` for the rules.
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from daemon.model.messages import Message

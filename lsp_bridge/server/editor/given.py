@@ -5,8 +5,6 @@ one that is wrong, or newer than our LSP version, costs only itself. Their numbe
 how much we answer.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, TypeGuard, cast
 
 from lsprotocol import types

@@ -11,21 +11,18 @@ Light on purpose: the terminal client imports this on its way to the first reque
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, json
 
 from daemon import lock
 from daemon.workspace_key import workspace_key
 from tools.files.regular_files import os_errors, write_private
-from tools.json_access import mapping
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
@@ -36,8 +33,6 @@ _PR_SET_DUMPABLE = 4
 SOCKET_PATH_LIMIT = 100
 """Bytes. The kernel's limit is 104 on macOS and 108 on Linux, the closing zero included."""
 
-_SPELLED = {"protocol_version": "protocolVersion", "started_at": "startedAt"}
-"""Keys of ``daemon.json`` that are spelled otherwise than the fields of ``Address``."""
 LOCK_WAIT_S = 0.5
 """A client that looks whether the lock is free holds it for an instant; a starting daemon waits that out."""
 _LOCK_POLL_S = 0.02
@@ -63,7 +58,7 @@ class AlreadyRunningError(Exception):
         self.address = address
 
 
-class Address(Struct, frozen=True):
+class Address(Struct, frozen=True, rename="camel", omit_defaults=True):
     """How to reach a running daemon: the content of ``daemon.json``, with either socket or port."""
 
     pid: int
@@ -79,30 +74,9 @@ class Address(Struct, frozen=True):
     port: int | None = None
     """TCP port on 127.0.0.1, where there are no Unix domain sockets (Windows)."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return JSON with the camelCase keys of ``daemon.json``; only one of ``socket`` and ``port``."""
-        return {_SPELLED.get(name, name): value for name, value in asdict(self).items() if value is not None}
-
-    @staticmethod
-    def from_json(value: object) -> Address:
-        """Raises ValueError when ``value`` is not a complete address."""
-        raw = mapping(value)
-        try:
-            address = Address(
-                pid=int(raw["pid"]),
-                token=str(raw["token"]),
-                version=str(raw["version"]),
-                protocol_version=int(raw["protocolVersion"]),
-                workspace=str(raw["workspace"]),
-                started_at=str(raw["startedAt"]),
-                socket=str(raw["socket"]) if raw.get("socket") else None,
-                port=int(raw["port"]) if raw.get("port") else None,
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not an address: {error}") from error
-        if (address.socket is None) == (address.port is None):
+    def __post_init__(self) -> None:
+        if (self.socket is None) == (self.port is None):
             raise ValueError("an address has a socket or a port")
-        return address
 
 
 def state_dir(home: Path | None = None) -> Path:
@@ -203,7 +177,7 @@ class RuntimePaths(Struct, frozen=True):
     def read_address(self) -> Address | None:
         """Return the address in ``daemon.json``; None when it is missing or unreadable. It may be stale."""
         try:
-            return Address.from_json(json.loads(self.address_file.read_bytes()))
+            return json.decode(self.address_file.read_bytes(), type=Address)
         except (OSError, ValueError):
             return None
 
@@ -221,7 +195,7 @@ class RuntimePaths(Struct, frozen=True):
 
     def write_address(self, address: Address) -> None:
         """Publish ``address``, atomically and only for the user. Needs the lock."""
-        write_private(self.address_file, json.dumps(address.to_json(), indent=1).encode() + b"\n")
+        write_private(self.address_file, json.format(json.encode(address), indent=1) + b"\n")
 
     def is_locked(self) -> bool:
         """Return whether a daemon is alive: the lock is reliable even after ``kill -9``, when the address file is

@@ -9,6 +9,7 @@ import signal
 import time
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from daemon.runtime import RuntimePaths, state_dir
@@ -43,7 +44,7 @@ async def start(cli: Invocation) -> None:
         await tell_problems(cli, client, _REQUEST_S)
     finally:
         await client.close()
-    if cli.wrote_json(address.to_json()):
+    if cli.wrote_json(to_builtins(address)):
         return
     cli.console.write(
         t(

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.json import decode
+
 from daemon.runtime import Address, RuntimePaths
 from lsp_bridge.cli.launch import passed_on
 from tests.support.drivers.forker import Forker
@@ -152,7 +154,7 @@ class CommandLine:
         """``goalwright start --json``, which must work."""
         result = self.run("start", "--json", *arguments)
         assert result.returncode == 0, result.stdout + result.stderr
-        return Address.from_json(json.loads(result.stdout))
+        return decode(result.stdout, type=Address)
 
     def stop(self) -> None:
         """Run ``goalwright stop --force`` when there is a daemon, whatever state it is in."""

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 
 from daemon.runtime import (
     SOCKET_PATH_LIMIT,
@@ -30,7 +31,7 @@ def an_address(paths: RuntimePaths, **changes: object) -> Address:
         "startedAt": "2026-01-02T03:04:05+00:00",
         "socket": str(paths.socket_path),
     }
-    return Address.from_json({**raw, **changes})
+    return convert({**raw, **changes}, Address)
 
 
 @pytest.fixture

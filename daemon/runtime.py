@@ -11,6 +11,7 @@ Light on purpose: the terminal client imports this on its way to the first reque
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 import sys
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, json
+from msgspec import Struct, convert, to_builtins
 
 from daemon import lock
 from daemon.workspace_key import workspace_key
@@ -77,6 +78,9 @@ class Address(Struct, frozen=True, rename="camel", omit_defaults=True):
     def __post_init__(self) -> None:
         if (self.socket is None) == (self.port is None):
             raise ValueError("an address has a socket or a port")
+
+    def __repr__(self) -> str:
+        return f"Address({self.pid}, {self.workspace!r})"  # without the token
 
 
 def state_dir(home: Path | None = None) -> Path:
@@ -177,7 +181,7 @@ class RuntimePaths(Struct, frozen=True):
     def read_address(self) -> Address | None:
         """Return the address in ``daemon.json``; None when it is missing or unreadable. It may be stale."""
         try:
-            return json.decode(self.address_file.read_bytes(), type=Address)
+            return convert(json.loads(self.address_file.read_bytes()), Address)
         except (OSError, ValueError):
             return None
 
@@ -195,7 +199,8 @@ class RuntimePaths(Struct, frozen=True):
 
     def write_address(self, address: Address) -> None:
         """Publish ``address``, atomically and only for the user. Needs the lock."""
-        write_private(self.address_file, json.format(json.encode(address), indent=1) + b"\n")
+        # Not by msgspec, which encodes no path that is not UTF-8.
+        write_private(self.address_file, json.dumps(to_builtins(address), indent=1).encode() + b"\n")
 
     def is_locked(self) -> bool:
         """Return whether a daemon is alive: the lock is reliable even after ``kill -9``, when the address file is

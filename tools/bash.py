@@ -77,6 +77,9 @@ class _Ready(Struct, frozen=True):
     own: bool = False
     """It writes to what only the sandbox has."""
 
+    def __repr__(self) -> str:
+        return f"_Ready({self.ask!r})"  # ``env`` may have secrets
+
 
 class _Done(Struct, frozen=True):
     """A command that has ended."""

@@ -20,6 +20,9 @@ class OpenApi(Struct, frozen=True):
     """``http://127.0.0.1:PORT``, without a slash at its end."""
     token: str
 
+    def __repr__(self) -> str:
+        return f"OpenApi({self.url!r})"  # without the token
+
     @property
     def page(self) -> str:
         """The address of the web page, with the token."""

@@ -38,6 +38,9 @@ class ClientSettings(Struct, frozen=True):
     unattended: bool = False
     """Whether it is a program without a user."""
 
+    def __repr__(self) -> str:
+        return f"ClientSettings({self.trust!r}, {self.default_model!r})"  # ``env`` has keys
+
 
 class StandIn(Struct, frozen=True):
     """The model that answers for an overloaded one for the rest of a turn; both empty: none does."""

@@ -30,6 +30,9 @@ class ProviderModels(Windows):
     clock: Callable[[], float] = time.monotonic
     _chosen: tuple[float, object, ModelChoice] | None = None
 
+    def __repr__(self) -> str:
+        return "ProviderModels()"  # ``_chosen`` has keys
+
     def stream(self, model: str, request: ModelRequest) -> ProviderEvents:
         """Stream an answer of the provider that the part of ``model`` before the first slash names."""
         provider, name = provider_for(model)

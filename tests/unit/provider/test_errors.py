@@ -18,6 +18,7 @@ from daemon.provider.errors import (
 )
 from daemon.provider.litellm import target_for
 from daemon.provider.model_calls import ModelRequest
+from daemon.provider.models import ProviderModels
 from tests.support.scenarios.model_requests import request
 
 
@@ -144,3 +145,9 @@ def test_keys_do_not_show_in_what_is_printed_for_debugging() -> None:
     wanted: ModelRequest = request(env=env)
     assert "sk-secret-value" not in repr(wanted)
     assert "sk-secret-value" not in repr(target_for("openai", wanted))
+
+
+async def test_keys_do_not_show_in_the_models_that_chose_by_them() -> None:
+    models = ProviderModels()
+    await models.choose({"ANTHROPIC_API_KEY": "sk-secret-value"}, None)
+    assert "sk-secret-value" not in repr(models)

@@ -158,6 +158,13 @@ def test_damaged_address_file_is_read_as_none(paths: RuntimePaths, content: str)
     assert paths.read_address() is None
 
 
+def test_address_of_a_workspace_that_is_not_utf_8(paths: RuntimePaths) -> None:
+    address = an_address(paths, workspace="/work/caf\udce9")
+    paths.prepare()
+    paths.write_address(address)
+    assert paths.read_address() == address
+
+
 @pytest.mark.parametrize("change", [{"socket": None}, {"port": 7}])
 def test_address_needs_either_a_socket_or_a_port(paths: RuntimePaths, change: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="socket or a port"):

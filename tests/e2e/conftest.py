@@ -272,5 +272,6 @@ async def keep_evidence(window: Window, name: str) -> None:
     (folder / "console.log").write_text("\n".join(window.console))
     (folder / "server.log").write_text(window.server.tail(100_000))
     (folder / "vscode.log").write_text(window.server.extension_logs())
+    (folder / "frames.log").write_text(await window.frames())
     await window.screenshot(folder / "window.png")
     print(f"picture and logs of the failed window: {folder}")

@@ -18,6 +18,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, FrameLocator, Locator, Page, ViewportSize, async_playwright, expect
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from tests.e2e.vscode.browser import FLAGS, MISSING, find
@@ -364,6 +365,20 @@ class Window:
             file.write_text(json.dumps(values))
         else:
             file.unlink()
+
+    async def frames(self) -> str:
+        """Return the frames of the page with the beginning of their documents, for a failing test's report."""
+        elements = (
+            "[...document.querySelectorAll('iframe')].map(one => `${one.className} ${one.src}`).join('\\n')"
+        )
+        texts = [str(await self.page.evaluate(elements))]
+        for frame in self.page.frames[1:]:
+            try:
+                text = await asyncio.wait_for(frame.content(), 5)
+            except (TimeoutError, PlaywrightError) as error:
+                text = repr(error)
+            texts.append(f"--- {frame.url}\n{text[:3000]}")
+        return "\n".join(texts)
 
     async def screenshot(self, file: Path) -> None:
         """A picture of the whole window, with the pointer and carets out of the way."""

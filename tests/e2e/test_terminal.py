@@ -306,6 +306,8 @@ def test_feedback_reaches_the_model_and_the_turn_continues(goalwright: CommandLi
     terminal.expect(QUESTION)
     terminal.type("f use three\n")
     terminal.expect("+limit = 3")
+    # What is typed before a question is there answers nothing.
+    wait_until(lambda: terminal.read().count(QUESTION) == 2, "the second question")
     terminal.type("y\n")
     assert terminal.end() == 0, terminal.screen
     assert content(goalwright) == "limit = 3\nprint(limit)\n"

@@ -248,3 +248,18 @@ async def test_nothing_said_is_lost_by_a_reload_and_a_killed_daemon(
     scene.configure(workspace)
     async with with_model(scene.replies(workspace)) as (model, window):
         await play(scene, model, window, workspace)
+
+
+async def test_chat_that_vs_code_does_not_load_is_noticed(with_model: WithModel, workspace: Path) -> None:
+    # The page is lost on its way, as VS Code itself loses one of two that it loads at once for the first time.
+    def is_page(address: str) -> bool:
+        return "/webview/browser/pre/index.html" in address and "extensionId=goalwright" in address
+
+    async with with_model() as (_model, window):
+        await window.page.route(is_page, lambda route: route.abort())
+        await window.reload()
+        offer = window.notification("VS Code did not load the chat.")
+        await expect(offer).to_be_visible(timeout=90_000)
+        await window.page.unroute(is_page)
+        await offer.get_by_role("button", name="Reload Window").click()
+        await window.show_chat()

@@ -4,6 +4,7 @@ import { ComposerHost } from "../composer/composer";
 import { placeOf } from "../composer/context";
 import { lastPrompt, OPEN_FILE } from "../composer/text";
 import { ACTIONS, type ActionId, asProblem } from "../daemon/problems";
+import { offerReload } from "../daemon/watch";
 import { restore, revertOrKeep, reviewSince, step } from "../history/commands";
 import type { Proposed } from "../diff/uris";
 import type { Answer } from "../permission/answers";
@@ -41,6 +42,9 @@ class Unattached extends Error {
 
 type ChatParts = Pick<Parts, "daemon" | "sessions" | "review" | "history" | "explorations" | "records" | "surrounding" | "attention" | "active" | "memory" | "log">;
 
+/** A page that takes longer has not been loaded. */
+const OVERDUE_MS = 20_000;
+
 /** The chat in the side bar. All state lives in the host, because VS Code can discard the page at any time. */
 export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   static readonly id = "goalwright.chat";
@@ -54,6 +58,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Attachments that are being read for mentions in the composer, by mention. */
   private readonly mentioned = new Map<string, Promise<Attachment[]>>();
   private ready = false;
+  private overdue: NodeJS.Timeout | undefined;
   private focusWanted = false;
   /** Text for the composer until the page is ready. */
   private toInsert = "";
@@ -106,9 +111,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     view.onDidDispose(() => {
       received.dispose();
       visibility.dispose();
+      clearTimeout(this.overdue);
       if (this.view === view) this.view = undefined;
     });
     view.webview.html = page(view.webview, this.extension, "chat", this.parts.memory.get(WRITTEN, {}));
+    // In a browser, VS Code can leave one of two pages empty that it loads at once for the first time.
+    this.overdue = setTimeout(() => {
+      if (view.visible) void offerReload(t("VS Code did not load the chat. Reload the window to see it."));
+    }, OVERDUE_MS);
     this.showBadge();
     this.connectQuietly();
   }
@@ -152,6 +162,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   dispose(): void {
     clearTimeout(this.timer);
+    clearTimeout(this.overdue);
     vscode.Disposable.from(...this.disposables).dispose();
   }
 
@@ -171,6 +182,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     return {
       ready: () => {
         this.ready = true;
+        clearTimeout(this.overdue);
         this.postAll();
         this.giveFocus();
       },

@@ -21,7 +21,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, mod
       const mine = ["goalwright.python", "goalwright.basePython", ...DAEMON_SETTINGS];
       if (mine.some((name) => event.affectsConfiguration(name))) again();
       if (event.affectsConfiguration("goalwright.model")) models.checkSetting().catch((error: unknown) => log.debug(String(error)));
-      if (event.affectsConfiguration("goalwright.language")) void offerReload();
+      if (event.affectsConfiguration("goalwright.language")) void offerReload(t("Reload the window to use the new language."));
     }),
     providers.onDidChange(again),
     vscode.workspace.onDidGrantWorkspaceTrust(again),
@@ -52,10 +52,10 @@ export function watchSurroundings({ daemon, sessions, history, installation, mod
   return disposable;
 }
 
-/** Offer to reload the window, because visible text keeps its language until then. */
-async function offerReload(): Promise<void> {
+/** Offer to reload the window. `why`: text for the user. */
+export async function offerReload(why: string): Promise<void> {
   const reload = t("Reload Window");
-  const choice = await vscode.window.showInformationMessage(t("Reload the window to use the new language."), reload);
+  const choice = await vscode.window.showInformationMessage(why, reload);
   if (choice) await vscode.commands.executeCommand("workbench.action.reloadWindow");
 }
 

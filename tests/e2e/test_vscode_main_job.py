@@ -194,6 +194,7 @@ async def test_a_previous_session_is_opened_again_and_continued(
         await expect(window.answers().last).to_contain_text("First answer.")
 
         await window.new_session()
+        await expect(window.answers()).to_have_count(0)
         await window.say("Another matter.")
         await expect(window.answers().last).to_contain_text("Second answer.")
 

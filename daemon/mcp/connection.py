@@ -134,26 +134,36 @@ class Connection:
 
     async def call(
         self,
-        name: str,
+        tool: Definition,
         arguments: Mapping[str, Any],
         timeout_s: float,
         on_progress: ProgressFnT,
         requests: CallRequests,
     ) -> CallToolResult:
-        """Call a tool; a timeout or cancellation is sent to the server. Raises ToolError.
+        """Call a tool; a timeout or cancellation is sent to the server. Raises ToolError, also where the tool may be
+        another one by now.
 
-        ``requests``: answers what the server asks meanwhile.
+        Waits a while for a server that is being started again, or that has just announced a change. ``requests``:
+        answers what the server asks meanwhile.
         """
         await self._back()
+        if self._session is not None and not self._current.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._current.wait(), RELIST_S)
         session = self._session
         if session is None:
             why = f": {sentence(self.error)}" if self.error else "."
             raise ToolError(f"The MCP server {self.spec.name} is not running{why}")
+        if tool not in self.tools:
+            raise ToolError(
+                f"The MCP server {self.spec.name} has changed or removed this tool. Read its current description, "
+                "and call it again if it still does what you need."
+            )
         import mcp_types as types
         from mcp.shared.exceptions import MCPError
 
         request = types.CallToolRequest(
-            params=types.CallToolRequestParams(name=name, arguments=dict(arguments))
+            params=types.CallToolRequestParams(name=tool.name, arguments=dict(arguments))
         )
         self.calls += 1
         try:
@@ -179,17 +189,6 @@ class Connection:
             ) from error
         finally:
             self.calls -= 1
-
-    async def still_has(self, tool: Definition) -> bool:
-        """Return whether a tool is defined as before; False where it may be another one by now.
-
-        Waits a while for a server that is being started again, or that has just announced a change.
-        """
-        await self._back()
-        if self._session is not None and not self._current.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._current.wait(), RELIST_S)
-        return self._session is None or tool in self.tools
 
     async def ask(self, request: Any, kind: type[ResultT], timeout_s: float) -> ResultT:
         """Send a request for the user's prompt, e.g. ``prompts/get``. Raises ToolError with a text for the user."""

@@ -13,7 +13,7 @@ from daemon.outside_tools.tool import OutsideInput, OutsideTool, cut, limited_pr
 from tools.localization import noted, t
 from tools.read import MAX_IMAGE_BYTES, image_type
 from tools.text.terminal import shown_line
-from tools.tool import Image, ToolError, ToolResult
+from tools.tool import Image, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,11 +56,6 @@ class McpServerTool(OutsideTool):
     async def run(self, args: OutsideInput, ctx: ToolContext) -> ToolResult:
         arguments = args.model_extra or {}
         await self.approve(arguments, ctx, digest=self.definition.digest, notes=self._notes())
-        if not await self._connection.still_has(self.definition):
-            raise ToolError(
-                f"The MCP server {self.definition.origin} has changed or removed this tool. Read its current "
-                "description, and call it again if it still does what you need."
-            )
         show = limited_progress(ctx.on_output)
 
         async def said(progress: float, total: float | None, message: str | None) -> None:
@@ -71,7 +66,7 @@ class McpServerTool(OutsideTool):
 
         spec = self._connection.spec
         requests = CallRequests(self.definition.origin, ctx, spec.digest, self._sampling_file)
-        result = await self._connection.call(self.definition.name, arguments, self._timeout_s, said, requests)
+        result = await self._connection.call(self.definition, arguments, self._timeout_s, said, requests)
         return await tool_result(self.definition, result, ctx)
 
     def _notes(self) -> Sequence[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import math
 import re
 from collections import deque
 from contextlib import asynccontextmanager
@@ -263,9 +264,10 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
             await response.aclose()
             raise httpx2.TransportError("the server sent a compressed answer although none is accepted")
         listed = request.method == "POST" and _LIST.search(_body(request)) is not None
-        if listed or not response.headers.get("content-type", "").startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _BoundedStream(response.stream, MAX_LIST if listed else MAX_MESSAGE)
+        events = response.headers.get("content-type", "").startswith("text/event-stream")
+        most = MAX_LIST if listed else math.inf if events else MAX_MESSAGE
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _BoundedStream(response.stream, most, events)
         return response
 
 
@@ -277,16 +279,19 @@ def _body(request: httpx2.Request) -> bytes:
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, most: float, events: bool) -> None:
         self._stream = stream
         self._most = most
+        self._events = events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._most
+        left, values = self._most, ValueCount(events=self._events)
         async for data in self._stream:
             left -= len(data)
             if left < 0:
                 raise httpx2.StreamError(f"the answer is longer than {self._most:,} bytes")
+            if values.add(data) > MOST_VALUES:
+                raise httpx2.StreamError(f"the answer has more than {MOST_VALUES:,} values")
             yield data
 
     async def aclose(self) -> None:
@@ -299,8 +304,39 @@ class _BoundedStream(httpx2.AsyncByteStream):
 # The standard library's decoder in Python lets other threads run between values, and can count them.
 MOST_VALUES = 300_000
 """Values and keys of one message."""
+_STRING = re.compile(rb'"(?:[^"\\\r\n]|\\[^\r\n])*(?:"|(?=[\r\n]))')
+"""In JSON a string does not contain a line break, so each line begins outside of strings."""
+_VALUE = re.compile(rb"[,:\[{]")
+_BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")
 _parts: Any = importlib.import_module("json.decoder")
 _scanner: Any = importlib.import_module("json.scanner")
+
+
+class ValueCount:
+    """Counts values and keys of a JSON text that comes in pieces, by the signs between them.
+
+    ``events``: the text is a stream of events, in which a blank line ends a message.
+    """
+
+    def __init__(self, *, events: bool) -> None:
+        self._count = 0
+        self._events = events
+        self._open = b""
+        """The beginning of a string, or of an escape in it, that the last piece has cut in two."""
+        self._end = b""
+
+    def add(self, data: bytes) -> int:
+        """Return the count for the current message."""
+        ends = self._end + data
+        if self._events and _BLANK_LINE.search(ends):
+            self._count = 0
+        self._end = ends[-2:]
+        data = self._open + data
+        whole = len(data) - (len(data) - len(data.rstrip(b"\\"))) % 2
+        plain, quote, _ = _STRING.sub(b"", data[:whole]).partition(b'"')
+        self._open = quote + data[whole:]
+        self._count += len(_VALUE.findall(plain))
+        return self._count
 
 
 def decoded(data: bytes) -> Any:

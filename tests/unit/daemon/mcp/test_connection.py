@@ -26,6 +26,7 @@ from daemon.mcp.server_log import MAX_BYTES, McpServerLog
 from daemon.mcp.server_requests import CallRequests
 from daemon.mcp.tokens import TokenStore
 from daemon.mcp.tool import tool_result
+from daemon.outside_tools.definitions import Definition
 from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import fake_context
 from tests.support.programs import bad_mcp_server, mcp_server
@@ -71,6 +72,10 @@ async def connected(folder: Path, spec: ServerSpec, state: str = "ready") -> Asy
         await server.stop()
 
 
+def tool_named(server: Connection, name: str) -> Definition:
+    return next(tool for tool in server.tools if tool.name == name)
+
+
 class Sample:
     """The SDK's server, and its results as the model gets them."""
 
@@ -78,10 +83,10 @@ class Sample:
         self.server, self.folder = server, folder
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None, **options: Any) -> ToolResult:
-        tool = next(one for one in self.server.tools if one.name == name)
+        tool = tool_named(self.server, name)
         context = fake_context(self.folder)
         found = await self.server.call(
-            name,
+            tool,
             arguments or {},
             options.get("timeout_s", 60),
             options.get("progress", quiet),
@@ -174,6 +179,9 @@ async def changed(sample: Sample) -> None:
     after = {tool.name: tool for tool in sample.server.tools}
     assert after["echo"].digest != before["echo"].digest
     assert after["big"] == before["big"]
+    requests = CallRequests("sample", fake_context(sample.folder))
+    with pytest.raises(ToolError, match="has changed or removed this tool"):
+        await sample.server.call(before["echo"], {"text": "hi"}, 60, quiet, requests)
 
 
 async def test_surroundings_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +288,7 @@ async def test_a_list_over_http_that_is_too_large(tmp_path: Path, monkeypatch: p
 
 async def called(server: Connection, timeout_s: float = 60) -> Any:
     requests = CallRequests("bad", fake_context(server.log.path.parent))
-    return await server.call("work", {}, timeout_s, quiet, requests)
+    return await server.call(tool_named(server, "work"), {}, timeout_s, quiet, requests)
 
 
 @pytest.mark.parametrize("stage", ["initialize", "tools_list"])
@@ -317,7 +325,7 @@ async def test_a_result_after_much_progress(tmp_path: Path) -> None:
 
     async with connected(tmp_path, spec_of(bad_mcp_server, "progress")) as server:
         requests = CallRequests("bad", fake_context(tmp_path))
-        result: Any = await server.call("work", {}, 30, note, requests)
+        result: Any = await server.call(tool_named(server, "work"), {}, 30, note, requests)
         assert result.content[0].text == "worked"
         await until(lambda: "at 5900" in server.log.text(), "the newest message")
     assert seen == sorted(seen) and len(seen) < 3_000

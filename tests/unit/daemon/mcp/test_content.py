@@ -123,7 +123,8 @@ async def test_resources_are_only_asked_of_the_server(sample: Connection, tmp_pa
 
 @shared
 async def test_announced_prompts_and_resources_are_listed(sample: Connection, tmp_path: Path) -> None:
-    await sample.call("grow", {}, 60, quiet, CallRequests("sample", fake_context(tmp_path)))
+    grow = next(tool for tool in sample.tools if tool.name == "grow")
+    await sample.call(grow, {}, 60, quiet, CallRequests("sample", fake_context(tmp_path)))
     await until(lambda: any(one.name == "newcomer" for one in sample.content.prompts), "the prompt")
     await until(lambda: any(one.uri == "docs://new" for one in sample.content.resources), "the resource")
     assert {one.uri for one in sample.content.resources if one.template} == {"page://{name}"}

@@ -60,3 +60,36 @@ async def test_the_event_loop_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch)
         turns += 1
     assert len((await work)["tools"]) == 50_000
     assert seen[-1] > seen[0]
+
+
+def counted(text: bytes, sizes: list[int], *, events: bool = False) -> int:
+    count, found, at = transports.ValueCount(events=events), 0, 0
+    while at < len(text):
+        size = sizes[at % len(sizes)]
+        found = count.add(text[at : at + size])
+        at += size
+    return found
+
+
+@settings(max_examples=examples(300))
+@given(VALUES, st.booleans(), st.lists(st.integers(1, 9), min_size=1, max_size=5))
+def test_values_of_a_text_in_pieces_are_counted(value: Any, pretty: bool, sizes: list[int]) -> None:
+    text = json.dumps(value, ensure_ascii=False, indent=1 if pretty else None).encode()
+    assert counted(text, sizes) == counted(text, [len(text)])
+
+
+def test_a_string_counts_once_whatever_it_contains() -> None:
+    text = json.dumps({"a": '[1,2,"3\\', "b": ["\n,,", 2]}).encode()
+    assert counted(text, [1]) == len(b"{:,:[,")
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_each_event_of_a_stream_has_its_own_count(end: bytes, size: int) -> None:
+    event = b"data: [1,2,3]" + end
+    assert counted(event * 50 + event[: -len(end)], [size], events=True) <= 3 * len(b":[,,")
+
+
+@pytest.mark.parametrize("line", [b': "\n', b': "\r', b': "\r\n', b": ' \"\n"])
+def test_a_quote_in_a_comment_of_a_stream_hides_nothing(line: bytes) -> None:
+    assert counted(line + b"data: " + b"[" * 100, [7], events=True) > 100

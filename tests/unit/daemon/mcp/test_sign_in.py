@@ -98,7 +98,8 @@ async def connected(
 
 async def call_secret(server: Connection) -> Any:
     requests = CallRequests("guarded", fake_context(server.log.path.parent))
-    return await server.call("secret", {}, 60, _quiet, requests)
+    (tool,) = server.tools
+    return await server.call(tool, {}, 60, _quiet, requests)
 
 
 async def _quiet(progress: float, total: float | None, message: str | None) -> None:

@@ -115,13 +115,14 @@ class Agents:
     def find_or_stand_in(self, name: str, trust: Trust) -> AgentProfile:
         """Return the agent of a stored session, or its replacement: the shipped one of its name, or ``build``.
 
-        If its file exists but cannot be read, the replacement is read-only, because the file may say so.
+        If its file exists but cannot be read, or does not count with this trust, the replacement is read-only, because
+        the file may say so.
         """
         try:
             return self.find(name, trust)
         except UnknownAgentError:
             place = load_agent(name if name in BUILTIN else "build")
-            places = self._places(trust) if NAME.fullmatch(name) else []
+            places = self._places("trusted") if NAME.fullmatch(name) else []
             files = [place.folder / f"{name}.md" for place in places]
             return replace(place, read_only=True) if any(map(os.path.lexists, files)) else place
 

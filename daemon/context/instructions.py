@@ -22,6 +22,7 @@ from daemon.context.rule_files import has_rule_folders, rule_files
 from daemon.model.tags import attribute, plain
 from tools.diff.unified_diff import shown_name
 from tools.json_access import mapping, mappings
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -133,7 +134,8 @@ class NestedInstructions(Struct, frozen=True):
     ) -> dict[str, str]:
         found: dict[str, str] = {}
         left = MAX_INSTRUCTIONS
-        for name, text in self._all_texts(folders, scoped, readable):
+        for name, whole in self._all_texts(folders, scoped, readable):
+            text = head(whole, MAX_INSTRUCTIONS)
             if known.get(name) == text or len(text) > left:
                 continue
             found[name] = text

@@ -57,12 +57,7 @@ def ignored_changes(
         ignored = git.are_ignored(str(root / name) for name in names)
         made = [name for path in sorted(git.ignored()) for name in _below(path, root)]
         wanted = [name for name in names if str(root / name) in ignored] + made
-    found = [
-        BranchChange(name, None, now[0], None, now[1])
-        for name in sorted(set(wanted) - known)
-        if (now := _now(root, name)) is not None
-    ]
-    files = tuple(_bounded(found))
+    files = tuple(_current(root, sorted(set(wanted) - known)))
     if not files:
         return (), ""
     why = (
@@ -122,15 +117,24 @@ def _below(path: str, root: Path) -> Iterator[str]:
             yield (Path(where) / name).relative_to(root).as_posix()
 
 
-def _now(root: Path, name: str) -> tuple[bytes, int] | None:
-    """Return a file of the copy itself; None: it does not exist, is behind a link, or has no content."""
+def _current(root: Path, names: Sequence[str]) -> Iterator[BranchChange]:
+    """Yield files as they are now. What does not fit is not read."""
+    size, found = 0, 0
+    for name in names:
+        if found < MOST_FILES and (now := _now(root, name, MOST_BYTES - size)) is not None:
+            size, found = size + len(now[0]), found + 1
+            yield BranchChange(name, None, now[0], None, now[1])
+
+
+def _now(root: Path, name: str, most: int = MOST_BYTES) -> tuple[bytes, int] | None:
+    """Return a file of the copy itself; None: it does not exist, is behind a link, or has no content or too much."""
     path = root / name
     try:
         if Path(os.path.realpath(path.parent)) != path.parent:
             return None
         with open_regular(path) as file:
             found = os.fstat(file.fileno())
-            return None if found.st_size > MOST_BYTES else (file.read(), _mode(found.st_mode) or 0o100644)
+            return None if found.st_size > most else (file.read(most), _mode(found.st_mode) or 0o100644)
     except OSError:
         return None
 
@@ -154,6 +158,7 @@ def _mode(bits: int | None) -> int | None:
 def _bounded(found: Sequence[BranchChange]) -> Iterator[BranchChange]:
     size = 0
     for change in found[:MOST_FILES]:
-        size += len(change.before or b"") + len(change.after or b"")
-        if size <= MOST_BYTES:
+        more = len(change.before or b"") + len(change.after or b"")
+        if size + more <= MOST_BYTES:
+            size += more
             yield change

@@ -78,6 +78,11 @@ def save_result(
         raise
 
 
+def has_result(folder: Path) -> bool:
+    """Return whether a result of a branch is stored."""
+    return (folder / _LIST).is_file()
+
+
 def load_result(folder: Path) -> StoredResult | None:
     """Return the result of a branch; None when nothing is stored. Raises ResultError when it is damaged."""
     try:

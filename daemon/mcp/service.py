@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -433,7 +434,9 @@ class McpServers:
         return known
 
     def _log_file(self, spec: ServerSpec) -> Path:
-        return self._folder / f"{server_parts([spec.name])[spec.name]}.log"
+        part = server_parts([spec.name])[spec.name]
+        different = "" if part == spec.name else f"-{hashlib.sha256(spec.name.encode()).hexdigest()[:8]}"
+        return self._folder / f"{part}{different}.log"
 
     def _here(self, trust: Trust, session_id: str | None) -> FoundServers:
         """Return the servers of a session, as last read."""

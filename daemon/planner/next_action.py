@@ -267,7 +267,10 @@ def _not_planned(
     if happening.stop is not None:
         return course, End(happening.stop, happening.why)
     if not course.free:  # the user wanted another plan during a step, or after several
-        return (course, Work("step", course.step)) if course.step else _next(course, tree, End("end_turn"))
+        step = tree.goals.get(course.step or "")
+        if step is not None and tree.ended_root(step.id) is None:
+            return course, Work("step", step.id)
+        return _next(course, tree, End("end_turn"))  # the user may have ended the step meanwhile
     first = asked is not None and asked.kind == "first"
     return replace(course, free=True), Work("unplanned" if first else "go_on")
 

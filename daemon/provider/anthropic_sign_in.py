@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -72,6 +73,8 @@ class SignIn:
         headers = {"Authorization": f"Bearer {access.secret}"}
         if access.variable == KEY and access.imitated:
             headers["X-Api-Key"] = access.secret  # compatible servers often know only the older header
+        if urlsplit(access.base_url).username:  # the sign-in of a gateway, which aiohttp sends as this header
+            del headers["Authorization"]
         return headers
 
     def _signed_in(self, access: Credential) -> dict[str, str]:

@@ -313,6 +313,8 @@ def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
         paid, received = float(given["prompt"]), float(given["completion"])
     except (KeyError, TypeError, ValueError):
         return None, None
+    if paid < 0 or received < 0:  # it varies: OpenRouter's own routers say -1
+        return None, None
     return round(paid * pricing.MILLION, 4), round(received * pricing.MILLION, 4)
 
 

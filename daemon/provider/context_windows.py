@@ -72,7 +72,7 @@ class Windows(Struct):
         self._limits[_server(model, env)] = limit
 
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
-        """Ask the server in the background, once for each model. Only servers that the environment names are asked."""
+        """Ask the server in the background until it has answered. Only servers named by the environment are asked."""
         server = _server(model, env)
         known = self._asking.get(server)
         if known is not None and server.base_url == VSCODE and known.done() and server not in self._told:
@@ -94,6 +94,9 @@ class Windows(Struct):
                 found = await asked(server.model, server.base_url, env)
         except (NotAnsweredError, TimeoutError) as error:
             log.debug("the window of %s is not known: %s", server.model, error)
+            status = error.status if isinstance(error, NotAnsweredError) else None
+            if status is None or status >= 500:  # it is not up yet, so it is asked again with the next turn
+                del self._asking[server]
             return
         if found is not None:
             self._told[server] = found

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from daemon.provider.answer_guard import Allowance, RedirectRefusedError, check_redirect, location_in
+from daemon.provider.errors import shown_url
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class Http:
                     t(
                         "{url} redirects to {url2} (status {status}), but requests to a model cannot be "
                         "redirected. Set the base URL to the server's real address.",
-                        url=url,
-                        url2=target,
+                        url=shown_url(url),
+                        url2=shown_url(target),
                         status=response.status,
                     )
                 )

@@ -172,9 +172,12 @@ def _from_litellm(model: str) -> ModelInfo | None:
     """Return the price of litellm's list, if that is loaded: importing it takes seconds and 170 MB."""
     library = sys.modules.get("litellm")
     table = cast("dict[str, dict[str, Any]]", getattr(library, "model_cost", None) or {})
-    entry = table.get(model) or table.get(model.partition("/")[2])
+    provider, _, name = model.partition("/")
+    entry = table.get(model) or table.get(name)
     if entry is None:
         return None
+    # The server of the user, or of a reseller, may have the model of this name for another price.
+    same = model in table or str(entry.get("litellm_provider")).startswith(provider)
 
     def number(name: str, default: float) -> float:
         value = entry.get(name)
@@ -184,7 +187,7 @@ def _from_litellm(model: str) -> ModelInfo | None:
     window = int(listed or UNKNOWN.context_window)
     output = int(number("max_output_tokens", UNKNOWN.max_output))
     paid = number("input_cost_per_token", -1) * MILLION
-    if paid < 0:
+    if paid < 0 or not same:
         return ModelInfo(window, output, window_assumed=not listed)
     read = number("cache_read_input_token_cost", paid / MILLION) * MILLION
     write = number("cache_creation_input_token_cost", paid / MILLION) * MILLION

@@ -183,7 +183,9 @@ def test_stop_force_ends_a_daemon_that_hangs(goalwright: CommandLine) -> None:
 
 
 def test_unused_daemon_exits_after_the_idle_timeout(goalwright: CommandLine) -> None:
-    goalwright.start("--idle-timeout", "2")  # less, and on a busy machine it is over before ``start`` gets there
+    goalwright.start(
+        "--idle-timeout", "2"
+    )  # less, and on a busy machine it is over before ``start`` gets there
     goalwright.wait_until_gone()
     assert not goalwright.paths.address_file.exists()
     assert goalwright.start().pid

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,15 @@ async def test_a_claude_request_is_what_the_api_wants(claude: AnthropicProvider)
     assert "cache_control" not in sent.json["tools"][-1]
     assert sent.json["system"][-1]["cache_control"] == {"type": "ephemeral"}
     assert sent.headers["x-api-key"] == KEY
+
+
+async def test_an_address_with_a_password_signs_in_at_the_gateway(claude: AnthropicProvider) -> None:
+    async with ModelServer(["hello"], api_key=KEY) as server:
+        env = {**anthropic_env(server), "ANTHROPIC_BASE_URL": server.url.replace("://", "://me:secret@")}
+        await complete(claude, request(user("hi"), env=env))
+    sent = server.requests[0].headers
+    assert sent["x-api-key"] == KEY
+    assert sent["authorization"] == f"Basic {b64encode(b'me:secret').decode()}"
 
 
 async def test_thinking_is_replayed_as_it_came(claude: AnthropicProvider) -> None:

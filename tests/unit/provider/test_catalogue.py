@@ -69,6 +69,13 @@ OPENROUTER: dict[str, Any] = {
             "pricing": {"prompt": "0.000002", "completion": "0.00001"},
             "supported_parameters": ["tools", "temperature"],
         },
+        {
+            "id": "openrouter/auto",
+            "created": 1,
+            "context_length": 2_000_000,
+            "pricing": {"prompt": "-1", "completion": "-1"},
+            "supported_parameters": ["tools"],
+        },
         {"id": "some/model-without-tools", "created": 3, "supported_parameters": ["temperature"]},
     ]
 }
@@ -137,7 +144,10 @@ async def test_gemini_offers_the_newest_of_its_large_models() -> None:
 async def test_openrouter_lists_its_prices_and_only_tool_models() -> None:
     async with ModelServer(api_key="key", listed={"/models/user": OPENROUTER}) as server:
         found = await one("openrouter", OPENROUTER_API_KEY="key", OPENROUTER_API_BASE=server.url)
-    assert found.models == (offered("openrouter/anthropic/claude-sonnet-5.5", 900_000, 2, 10),)
+    assert found.models == (
+        offered("openrouter/anthropic/claude-sonnet-5.5", 900_000, 2, 10),
+        offered("openrouter/openrouter/auto", 2_000_000),  # its price varies
+    )
     assert found.default == "openrouter/anthropic/claude-sonnet-5.5"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from daemon.provider.context_windows import Windows, base_url_of, listed_window, shown_window
@@ -103,6 +105,29 @@ async def test_a_server_is_asked_once_in_the_background(kind: Kind, model: str, 
         keys = [server.other_headers[0].get(name) for name in ("authorization", "x-api-key")]
         family = model.partition("/")[0]
         assert keys == {"openai": ["Bearer key", None], "anthropic": [None, "key"]}.get(family, [None, None])
+    await windows.aclose()
+
+
+async def test_server_that_is_not_up_yet_is_asked_again() -> None:
+    windows, asked = Windows(), 0
+
+    async def loading(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        writer.write(b"HTTP/1.0 503 Loading\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    def known() -> bool:
+        windows.ask_window("ollama/any", env)
+        return windows.window("ollama/any", env) == 12_288
+
+    async with await asyncio.start_server(loading, "127.0.0.1", 0) as starting:
+        port = starting.sockets[0].getsockname()[1]
+        env = {"OLLAMA_HOST": f"http://127.0.0.1:{port}"}
+        windows.ask_window("ollama/any", env)
+        await until(lambda: asked)
+    async with ModelServer(local=LocalServer("ollama", 12_288), port=port):
+        await until(known)
     await windows.aclose()
 
 

@@ -83,6 +83,30 @@ def test_the_list_of_litellm_is_used_when_it_is_there_anyway(monkeypatch: pytest
     assert cost("groq/other", Usage(input=1)) is None
 
 
+@pytest.mark.parametrize(
+    ("model", "priced"),
+    [
+        ("openai/gpt-x", True),
+        ("bedrock/some.model", True),
+        ("custom/gpt-x", False),
+        ("openrouter/gpt-x", False),
+        ("custom/nobody", False),
+    ],
+)
+def test_another_servers_price_is_not_assumed(
+    monkeypatch: pytest.MonkeyPatch, model: str, priced: bool
+) -> None:
+    prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 4e-6, "max_input_tokens": 64_000}
+    listed = {
+        "gpt-x": {**prices, "litellm_provider": "openai"},
+        "some.model": {**prices, "litellm_provider": "bedrock_converse"},
+        "nobody": prices,
+    }
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost=listed))
+    assert (cost(model, Usage(input=1)) is not None) is priced
+    assert model_info(model).context_window == 64_000
+
+
 def test_prices_do_not_import_litellm() -> None:
     model_info("groq/llama")
     assert "litellm" not in sys.modules

@@ -210,3 +210,15 @@ async def test_workspace_agent_is_found_once_a_client_trusts_it(tmp_path: Path) 
         again.policy.use(trust="trusted")  # as an editor says it with a prompt
         await again.prompt("go on")
         assert bench.models.requests[0].system[0].text.startswith("You are the house.")
+
+
+async def test_read_only_agent_of_a_folder_stays_so_without_trust(tmp_path: Path) -> None:
+    put(local(tmp_path), "house", "description: d\nread_only: true")
+    async with daemon(tmp_path, "One.") as bench:
+        session = bench.session(agent="house")
+        await session.prompt("go")
+    async with daemon(tmp_path, "Two.", trusted=False) as bench:
+        again = await bench.opened(session.session_id)
+        again.policy.use(default_model="fake/model")
+        await again.prompt("go on")
+        assert (again.agent.name, again.agent.only_looks) == ("build", True)

@@ -118,6 +118,15 @@ async def test_given_instructions_are_repeated_only_when_changed(tmp_path: Path)
     assert await nested.for_files(["a/x.py"], first) == {"a/AGENTS.md": "changed"}
 
 
+async def test_long_instructions_with_a_long_import_are_cut(tmp_path: Path) -> None:
+    put(tmp_path / "a" / "AGENTS.md", f"{'x' * 15_985}\n@more.md\n")
+    put(tmp_path / "a" / "more.md", "y" * 17_000)
+    nested = NestedInstructions(tmp_path)
+    found = await nested.for_files(["a/x.py"], {})
+    assert len(found["a/AGENTS.md"]) == MAX_INSTRUCTIONS
+    assert await nested.for_files(["a/x.py"], found) == {}
+
+
 async def test_several_files_bring_each_folders_instructions_once(tmp_path: Path) -> None:
     put(tmp_path / "a" / "AGENTS.md", "of a")
     put(tmp_path / "b" / "AGENTS.md", "of b")

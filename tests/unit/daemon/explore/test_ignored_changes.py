@@ -12,6 +12,7 @@ import pytest
 from daemon.copies.managed_copy import ManagedCopy
 from daemon.copies.plain_copies import PlainCopies
 from daemon.copies.working_copy import BranchChange, CopyError
+from daemon.explore import ignored_changes
 from daemon.explore.branch_actions import branch_content
 from daemon.explore.merging import select
 from daemon.explore.results import load_result
@@ -74,6 +75,19 @@ async def test_ignored_files_of_a_branch_are_kept_and_merged_by_name(tmp_path: P
         await selecting(session, "A:out", "A:made.local")
         assert (workspace / "out/report.txt").read_text() == "r\n"
         assert (workspace / "made.local").read_text() == "made\n"
+
+
+async def test_large_ignored_file_is_not_read_and_hides_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ignored_changes, "MOST_BYTES", 1_000)
+    repository(tmp_path, IGNORING)
+    made = [write(f"out/{number}", "x" * 600) for number in (1, 2, 3)]
+    steps = {"A": [*made, write("out/small", "made\n"), "A is done."], "B": ["B is done."]}
+    async with exploring(tmp_path, TWO, steps) as bench:
+        session = await ran(bench)
+        summary = session.state.children.branches["A"].summary or ""
+        assert "because git ignores them: out/1, out/small." in summary
 
 
 async def test_files_excluded_without_git_are_named_in_the_summary(tmp_path: Path) -> None:

@@ -285,6 +285,16 @@ async def test_disabled_servers_and_tools(tmp_path: Path) -> None:
         assert status.shown.state == "disabled" and not status.shown.tools
 
 
+async def test_servers_of_similar_names_have_a_log_each(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    servers = {name: server(bad_mcp_server, "good") for name in ("my.db", "my_db")}
+    (tmp_path / "home" / "config.json").write_text(json.dumps({"mcpServers": servers}))
+    async with daemon(tmp_path) as bench:
+        await run(bench, "done")
+        found, _ = bench.core.mcp.servers("trusted")
+        assert len({status.shown.log_file for status in found}) == 2
+
+
 async def test_trust_decides_about_the_files_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / ".mcp.json").write_text(

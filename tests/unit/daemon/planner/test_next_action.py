@@ -132,6 +132,8 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             End("permission_denied", "budget"),
         ),
         (replace(STEP, asked=AGAIN), "1", NotPlanned("bad"), Work("step", "1")),
+        (replace(STEP, asked=AGAIN), "1 x, 2", NotPlanned("bad"), Work("step", "2")),
+        (replace(STEP, asked=AGAIN, step="9"), "1, 2", NotPlanned("bad"), Work("step", "1")),
         (replace(ON_DEMAND, asked=AGAIN), "1", NotPlanned("bad"), Work("go_on")),
         (replace(ON_DEMAND, asked=AGAIN), "1", NotPlanned("down", "error"), End("error", "down")),
         (replace(ON_DEMAND, asked=AGAIN, failed=End("end_turn")), "", NotPlanned("bad"), End("end_turn")),

@@ -104,8 +104,9 @@ def test_branches_work_on_another_host(tmp_path: Path, hosts: Hosts) -> None:
     store = FileTraceStore(tmp_path / "workspace" / ".trace")
     (session_id,) = store.trace_ids()
     events = store.events(session_id)
+    ended = [e for e in events if isinstance(e, BranchCompleted)]
+    assert [e.status for e in ended] == ["completed", "completed"], ended
     assert [e.node for e in events if isinstance(e, BranchPlaced)] == ["host-two", "host-two"]
-    assert [e.status for e in events if isinstance(e, BranchCompleted)] == ["completed", "completed"]
     results = [
         found.content for m in store.messages(f"{session_id}:A") if (found := m.tool_result()) is not None
     ]

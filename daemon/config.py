@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from daemon.permission.rules import SHIPPED
-from daemon.permission.rules_file import rules_from_config
+from daemon.permission.rules_file import rules_from_config, unknown_permissions
 from daemon.settings import SETTINGS, Settings
 from daemon.trust import TrustedFolders
 from tools.files.regular_files import read_regular
@@ -63,6 +63,7 @@ class Config(Struct, frozen=True):
         """Return this configuration with another layer of trusted settings over it; ``file``: the file of its rules."""
         settings, problems, unread = self._settings_with(values, name)
         rules, blocking = _rules(values, source, name, file)
+        problems += _unknown_permissions(rules, name)
         base_rules = (*self.base_rules, *rules)
         return self.with_problems(problems, blocking, unread, settings=settings, base_rules=base_rules)
 
@@ -87,6 +88,7 @@ class Config(Struct, frozen=True):
         else:
             settings = self._tightened(values)
             problems = _ignored(values, rules, name, settings.approval.mode)
+        problems += _unknown_permissions(rules, name)
         return self.with_problems(
             problems, blocking, unread, settings=settings, workspace_rules=tuple(rules), trusted=trusted
         )
@@ -189,6 +191,13 @@ def _rules(
     rules, wrong = rules_from_config(values.get("permission"), source)
     blocking = [*_misnamed(values, name), *(f"{name}: permission: {text}" for text in wrong)]
     return [rule.model_copy(update={"file": file}) for rule in rules] if file else rules, blocking
+
+
+def _unknown_permissions(rules: Sequence[Rule], name: str) -> list[str]:
+    return [
+        t("{name}: permission: there is no permission {word}, so its rules do nothing.", name=name, word=word)
+        for word in unknown_permissions(rules)[:_MOST_TOLD]
+    ]
 
 
 def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: Mode) -> list[str]:

@@ -94,6 +94,11 @@ def state_dir(home: Path | None = None) -> Path:
     return Path(named).expanduser().absolute() if named else Path.home() / ".goalwright"
 
 
+def user_home(state: Path) -> Path:
+    """Return the folder where the user's files of other programs are, such as ``.claude``. ``state``: ``state_dir``."""
+    return Path.home() if os.environ.get("GOALWRIGHT_HOME") else state.parent
+
+
 def new_token() -> str:
     """Return a fresh secret for one run of a daemon: URL-safe characters, 256 bits."""
     import secrets

@@ -13,6 +13,7 @@ from pydantic_core import PydanticKnownError
 
 from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode
+from daemon.runtime import state_dir
 from tools.localization import DEFAULT, Language
 from tools.sandbox.policy import SandboxPolicy, Setting, policy_for
 
@@ -154,8 +155,8 @@ class ApprovalSettings(_Group):
     mode: Mode = Field(
         default="ask",
         description="What runs without asking. ask: what rules allow; accept-edits: also edits of the "
-        "workspace; plan: nothing is changed; auto: everything that none of your rules asks about, "
-        "in trusted folders only.",
+        "workspace; plan: nothing is changed; auto: nearly everything that no narrower rule of "
+        "yours asks about, in trusted folders only.",
     )
     permission_timeout_s: float | None = Field(
         default=None,
@@ -423,7 +424,7 @@ class TraceSettings(_Group):
             return None
         kind, found, path = url.partition("sqlite:///")
         if found and not kind and path and not path.startswith(("/", "~", ":")) and path[1:2] != ":":
-            return f"sqlite:///~/.goalwright/{path}"  # not below each workspace's folder
+            return f"sqlite:///{state_dir()}/{path}"  # not below each workspace's folder
         return url
 
 

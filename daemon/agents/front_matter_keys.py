@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from daemon.permission.matching import matches
+from daemon.permission.rules_file import PERMISSIONS
 from tools.access import OUTSIDE
 from tools.localization import t
 
@@ -29,13 +30,6 @@ TOOLS = frozenset(
         "goal", "step", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "patch",
         "write", "bash", "job", "task", "explore", "hand_over", "question", "webfetch",
         "skill",
-    }
-)  # fmt: skip
-PERMISSIONS = frozenset(
-    {
-        "goal", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "bash", "job", "task", "explore",
-        "hand_over", "question", "skill", "webfetch", "private_address", "external_directory", "doom_loop",
-        "budget", "mcp_elicitation", "mcp_sampling",
     }
 )  # fmt: skip
 TOOL_NAMES = {

@@ -16,6 +16,7 @@ from msgspec import Struct
 from daemon.agents.front_matter import OwnFileError
 from daemon.permission.matching import fold
 from daemon.permission.protected import OWN_STATE, protected
+from daemon.runtime import user_home
 from tools.files.regular_files import read_regular
 from tools.localization import t
 
@@ -55,9 +56,9 @@ class Place(Struct, frozen=True):
 def places(kind: Kind, workspace: Path, user_folder: Path, trust: Trust) -> list[Place]:
     """Return the folders that count, the nearest first. ``workspace``: resolved; ``user_folder``: the state folder.
 
-    Folders of the workspace count only when it is trusted. ``.claude`` of the user is beside the state folder.
+    Folders of the workspace count only when it is trusted. ``.claude`` of the user is in the home folder.
     """
-    own = [user_folder / kind, user_folder.parent / ".claude" / kind]
+    own = [user_folder / kind, user_home(user_folder) / ".claude" / kind]
     found = [Place(folder, "user") for folder in own]
     if trust != "trusted":
         return found

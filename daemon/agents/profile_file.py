@@ -9,7 +9,7 @@ from daemon.agents import front_matter_keys as words
 from daemon.agents.front_matter import OwnFileError, read_document
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
-from daemon.permission.rules_file import rules_from_config
+from daemon.permission.rules_file import PERMISSIONS, rules_from_config
 from tools.localization import t
 from tools.text.truncate import head
 
@@ -179,7 +179,7 @@ class _Head:
     def _permission(self, key: str, word: str) -> str:
         name, known = words.permission_of(word)
         if not known:
-            near = words.spelling_hint(word, words.PERMISSIONS)
+            near = words.spelling_hint(word, PERMISSIONS)
             raise self._bad(
                 key,
                 t(
@@ -187,7 +187,7 @@ class _Head:
                     key=key,
                     word=word,
                     near=near,
-                    permissions=", ".join(sorted(words.PERMISSIONS)),
+                    permissions=", ".join(sorted(PERMISSIONS)),
                 ),
             )
         return name

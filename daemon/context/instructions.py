@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from daemon.context.instruction_text import Imports, Readable, read_text, real_file
 from daemon.context.rule_files import has_rule_folders, rule_files
 from daemon.model.tags import attribute, plain
+from daemon.runtime import user_home
 from tools.diff.unified_diff import shown_name
 from tools.json_access import mapping, mappings
 from tools.text.truncate import head
@@ -75,7 +76,7 @@ def read_instructions(
             found[str(path)] = text
 
     mine = user_folder / "AGENTS.md"
-    add(mine, read_text(mine, None, MAX_INSTRUCTIONS), user_folder.parent.resolve(), own=True)
+    add(mine, read_text(mine, None, MAX_INSTRUCTIONS), user_home(user_folder).resolve(), own=True)
     for name in INSTRUCTION_FILES:
         if readable(name):
             add(workspace / name, read_text(workspace / name, workspace, MAX_INSTRUCTIONS), root)

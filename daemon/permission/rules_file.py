@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from daemon.model.permissions import Action, Rule, RuleSource
-from daemon.permission.layers import STRICTNESS
+from daemon.permission.layers import ALIASES, STRICTNESS
+from daemon.permission.matching import matches
+from tools.access import OUTSIDE
 from tools.localization import t
 from tools.text.truncate import head
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _SAME = {"step": "goal"}
 """Both tools of the plan share one permission."""
+PERMISSIONS = frozenset(
+    {
+        "goal", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "bash", "job", "task", "explore",
+        "hand_over", "question", "skill", "webfetch", "network", "private_address", "external_directory", "doom_loop",
+        "budget", "mcp_elicitation", "mcp_sampling",
+    }
+)  # fmt: skip
+"""Those of tools of MCP servers and of the user's own tools have their names."""
 MAX_RULES = 5_000
 MAX_PATTERN = 4_000
 """Characters. Rules may come from an untrusted workspace: they must not take minutes."""
@@ -51,6 +64,17 @@ def rules_from_config(value: object, source: RuleSource, file: str = "") -> tupl
             permission = _SAME.get(permission, permission)
             rules.append(Rule(permission=permission, pattern=pattern, action=known, source=source, file=file))
     return rules, wrong
+
+
+def unknown_permissions(rules: Iterable[Rule]) -> list[str]:
+    """Return the permissions of rules that exist nowhere: misspelled, or those of another program."""
+    named = dict.fromkeys(rule.permission for rule in rules)
+    return [
+        name
+        for name in named
+        if not (name in PERMISSIONS or name in ALIASES or name.startswith(OUTSIDE))
+        and not any(matches(name, known) for known in PERMISSIONS)
+    ]
 
 
 def _entries(value: object, wrong: list[str]) -> list[tuple[object, object, object]]:

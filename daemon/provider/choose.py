@@ -17,6 +17,7 @@ from daemon.provider.errors import shown_url
 from daemon.provider.litellm import LiteLLMProvider, ollama_url
 from daemon.provider.model_calls import Provider, ProviderError
 from daemon.provider.side_questions import NotAnsweredError, json_from
+from daemon.provider.variables import CLAUDE_KEYS, OPENAI_KEY
 from daemon.provider.variables import is_provider_variable as is_provider_variable
 from daemon.provider.vscode import FAMILY as VSCODE
 from daemon.provider.vscode import VSCodeProvider
@@ -71,9 +72,9 @@ async def default_model(
     demo."""
     if configured:
         return ModelChoice(configured, configured.startswith("demo/"))
-    if any(env.get(name) for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")):
+    if any(env.get(name) for name in CLAUDE_KEYS):
         return ModelChoice(ANTHROPIC_DEFAULT)
-    if env.get("OPENAI_API_KEY"):
+    if env.get(OPENAI_KEY):
         return ModelChoice(OPENAI_DEFAULT)
     found = await (ollama_probe or ollama_models)(env)
     name = best_local_model(found or [])

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+OPENAI_KEY = "OPENAI_API_KEY"
+"""These choose the model where none is set."""
 _KNOWN = frozenset(
     [
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "ANTHROPIC_PROFILE",
+        *CLAUDE_KEYS,
         "ANTHROPIC_BASE_URL",
-        "OPENAI_API_KEY",
+        OPENAI_KEY,
         "OPENAI_BASE_URL",
         "OPENAI_API_BASE",
         "OLLAMA_HOST",

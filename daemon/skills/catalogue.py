@@ -24,6 +24,7 @@ from daemon.agents.own_files import (
 )
 from daemon.model.permissions import Rule, Trust
 from daemon.permission.matching import home
+from daemon.runtime import user_home
 from daemon.skills.skill_file import SKILL_FILE, Skill, parse_skill
 from tools.localization import t
 from tools.paths import folder_patterns
@@ -99,7 +100,7 @@ class Skills(Struct):
     def _unread(self, trust: Trust) -> str:
         if trust == "trusted":
             return ""
-        home = self.user_folder.parent
+        home = user_home(self.user_folder)
         theirs = [one for one in workspace_folders("skills", self.workspace) if one.parent.parent != home]
         if not any(file.is_file() for folder in theirs for file in folder.glob(f"*/{SKILL_FILE}")):
             return ""

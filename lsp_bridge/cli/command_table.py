@@ -139,9 +139,21 @@ COMMANDS = (
         _YES,
         Group(
             (
-                value("--max-steps", "COUNT", "model calls (default: 200)", of.limit),
-                value("--max-usd", "AMOUNT", "US dollars (default: 10)", of.amount),
-                value("--max-minutes", "MINUTES", "time (default: 120)", of.amount),
+                value(
+                    "--max-steps",
+                    "COUNT",
+                    "model calls (default: the setting unattended_steps, 200)",
+                    of.limit,
+                ),
+                value(
+                    "--max-usd", "AMOUNT", "US dollars (default: the setting unattended_usd, 10)", of.amount
+                ),
+                value(
+                    "--max-minutes",
+                    "MINUTES",
+                    "time (default: the setting unattended_minutes, 120)",
+                    of.amount,
+                ),
             ),
             title="limits",
             help="for unattended runs: with --yes, or without a terminal; 0: no limit",
@@ -508,7 +520,7 @@ COMMANDS = (
     ),
     command(
         "jobs",
-        "list the agent's commands that still run in the background",
+        "list the agent's background commands, also those that have ended",
         "commands.permissions:jobs",
         value("--kill", "ID", "stop this job"),
         _ANY_SESSION,

@@ -229,3 +229,12 @@ def test_printed_report_recommends_what_to_do() -> None:
     ]
     broken = replace(report, checks=(Check("git", "broken", "it does not run"),))
     assert lines(broken, Style(False))[-1] == "Something required is broken. See the lines with ✗."
+
+
+async def test_key_that_chooses_no_model_is_a_warning(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "secret")
+    found = check(await patient.report(), "Model")
+    assert found.state == "warning"
+    assert "(GEMINI_API_KEY) choose none" in found.text

@@ -96,14 +96,18 @@ INTRODUCTION = f"""\
 
 Your settings are in `~/.goalwright/config.json`. A workspace can have its own file, `.goalwright/config.json`.
 Until you [trust the folder](permissions.md#trust), that file can only tighten permissions and the mode.
-Settings of VS Code override both files; options of `goalwright run` override everything.
+Settings of VS Code override both files, except that the rules of a trusted folder
+come [after those of VS Code](permissions.md#rules). Hooks of all places run.
+Options of `goalwright run` override everything.
 
 VS Code's name of a setting stands below its key. A setting that is not set there keeps its value from `config.json`.
+Where a value is a boolean here, VS Code has `"on"` and `"off"`. An empty text, list or object counts as not set there.
 """
 
 
 SHAPES = {
-    "permission": "actions by permission and, if you like, by pattern, or a list of [rules](permissions.md#rules)"
+    "permission": "actions by permission and, if you like, by pattern, or a list of [rules](permissions.md#rules)",
+    "mcp_servers": "object of [servers](mcp.md#configure)",
 }
 """Types of settings in words where the schema's own would be hard to read."""
 

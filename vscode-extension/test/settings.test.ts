@@ -16,8 +16,8 @@ test("what nobody has set is left to config.json", () => {
 });
 
 test("what is set goes by the names of config.json", () => {
-  const set: Record<string, unknown> = { model: " a/b ", budgetUsd: 2.5, sandboxNetwork: "on", allowReplan: "off", branchLinks: ["deps"], permission: { bash: "ask" }, thinkingTokens: 0 };
-  assert.deepEqual(chosen((name) => set[name]), { model: "a/b", budget_usd: 2.5, sandbox_network: true, allow_replan: false, branch_links: ["deps"], permission: { bash: "ask" }, thinking_tokens: 0 });
+  const set: Record<string, unknown> = { model: " a/b ", budgetUsd: 2.5, sandboxNetwork: "on", allowReplan: "off", debugTrace: true, branchLinks: ["deps"], permission: { bash: "ask" }, thinkingTokens: 0 };
+  assert.deepEqual(chosen((name) => set[name]), { model: "a/b", budget_usd: 2.5, sandbox_network: true, allow_replan: false, debug_trace: true, branch_links: ["deps"], permission: { bash: "ask" }, thinking_tokens: 0 });
 });
 
 test("each setting of the daemon stands in a section with a title and is described", () => {

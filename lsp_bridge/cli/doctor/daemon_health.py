@@ -8,7 +8,7 @@ import platform
 import re
 from typing import TYPE_CHECKING
 
-from daemon.provider.variables import is_provider_variable, provider_env
+from daemon.provider.variables import CLAUDE_KEYS, OPENAI_KEY, is_provider_variable, provider_env
 from daemon.runtime import RuntimeFolderError
 from daemon.version import product_version
 from lsp_bridge.cli.doctor.report import Check
@@ -98,10 +98,15 @@ async def _daemon(workspace: Path, launcher: Launcher, own: str) -> Check:
     name = noted("Daemon")
     try:
         paths = runtime_paths(workspace, launcher.home)
+    except (LaunchError, RuntimeFolderError) as error:
+        return Check(name, "broken", str(error))
+    try:
         client, address = await launcher.connect_running(workspace, Greeting(client="doctor"))
     except (LaunchError, RuntimeFolderError) as error:
         if isinstance(error, LaunchError) and error.code == "notRunning":
-            return Check(name, "ok", t("not running; it starts when needed"))
+            return Check(
+                name, "ok", t("not running; it starts when needed (log {log_file})", log_file=paths.log_file)
+            )
         return Check(name, "broken", str(error))
     pid = address.pid
     try:
@@ -144,6 +149,13 @@ def _model(config: Config, environment: Mapping[str, str]) -> Check:
             "running, otherwise the demo. "
         )
         text += t("Set a model in ~/.goalwright/config.json, or for example ANTHROPIC_API_KEY")
+        return Check(noted("Model"), "warning", text)
+    if chosen is None and {*CLAUDE_KEYS, OPENAI_KEY}.isdisjoint(names):
+        text = t(
+            "no model is set, and the variables that are set ({keys}) choose none: set the setting model, or use "
+            "--model. Otherwise a local Ollama is used if it is running, or the demo",
+            keys=", ".join(names),
+        )
         return Check(noted("Model"), "warning", text)
     text = chosen or t("chosen by the keys in the environment")
     return Check(noted("Model"), "ok", text + t("; set: {keys}", keys=", ".join(names)) if names else text)

@@ -10,6 +10,7 @@ import pytest
 
 from daemon.config import WORKSPACE_FILE, Config, load_config
 from daemon.permission.rules import SHIPPED, RuleSet
+from daemon.runtime import state_dir, user_home
 from daemon.settings import SETTINGS, Settings, TraceSettings, settings_schema
 
 
@@ -348,7 +349,7 @@ def test_language_comes_from_the_user_file_and_must_be_known(user_file: Path, wo
     [
         ("", None),
         ("files:", None),
-        ("sqlite:///traces.db", "sqlite:///~/.goalwright/traces.db"),
+        ("sqlite:///traces.db", "sqlite:///STATE/traces.db"),
         ("sqlite:////srv/traces.db", "sqlite:////srv/traces.db"),
         ("sqlite:///~/traces.db", "sqlite:///~/traces.db"),
         ("sqlite:///C:\\traces.db", "sqlite:///C:\\traces.db"),
@@ -356,4 +357,32 @@ def test_language_comes_from_the_user_file_and_must_be_known(user_file: Path, wo
     ],
 )
 def test_place_of_the_database_is_the_same_in_all_folders(given: str, meant: str | None) -> None:
-    assert TraceSettings(store_url=given).store_url == meant
+    url = TraceSettings(store_url=given).store_url
+    assert (url and url.replace(str(state_dir()), "STATE")) == meant
+
+
+def test_misspelled_permissions_are_reported(tmp_path: Path) -> None:
+    rules = {
+        "bsah": "deny",
+        "edit": "ask",
+        "write": "ask",
+        "mcp__x__y": "deny",
+        "web*": "ask",
+        "edti": {"a": "deny"},
+    }
+    config = Config().overlaid({"permission": rules}, "user", "config.json")
+    assert config.problems == tuple(
+        f"config.json: permission: there is no permission {word}, so its rules do nothing."
+        for word in ("bsah", "edti")
+    )
+    assert not config.blocking
+
+
+def test_files_of_other_programs_are_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOALWRIGHT_HOME", raising=False)
+    assert user_home(tmp_path / ".goalwright") == tmp_path
+    monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    assert user_home(tmp_path / "elsewhere") == tmp_path / "me"

@@ -86,7 +86,7 @@ export function chosen(get: (name: string) => unknown): Record<string, unknown> 
     const value = get(name);
     const given = typeof value === "string" ? value.trim() : value;
     if (!isSet(given)) continue;
-    values[key] = SWITCHES.has(key) ? given === "on" : given;
+    values[key] = SWITCHES.has(key) ? given === "on" || given === true : given;
   }
   return values;
 }

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from daemon.agents.front_matter import OwnFileError
-from daemon.agents.front_matter_keys import PERMISSIONS, TOOLS
+from daemon.agents.front_matter_keys import TOOLS
 from daemon.agents.profile import AgentProfile
 from daemon.agents.profile_file import parse_agent
 from daemon.permission.rules import SHIPPED
+from daemon.permission.rules_file import PERMISSIONS
 from tools.registry import builtin_tools
 
 
@@ -22,7 +23,7 @@ def test_known_names_match_the_existing_tools_and_permissions() -> None:
     tools = builtin_tools()
     assert set(tools) == TOOLS
     own = {tool.permission for tool in tools.values()} | {rule.permission for rule in SHIPPED}
-    assert own | {"budget"} == PERMISSIONS
+    assert own | {"budget", "network"} == PERMISSIONS
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from daemon.loop.tool_selection import belongs, depth, has_changed, notify_agent
 from daemon.loop.undo import Restorer
 from daemon.model.events import Delta, MessageDiscarded, MessagePartAdded, MessageTextAdded, ToolStarted
 from daemon.model.messages import (
+    CommandPart,
     FilePart,
     FinishPart,
     Message,
@@ -36,6 +37,7 @@ from daemon.model.messages import (
     Part,
     StopReason,
     SubtaskPart,
+    TextPart,
     ToolCallPart,
     ToolResultPart,
     Usage,
@@ -117,19 +119,15 @@ class Turn:
         self._unfinished = TextCheckpoints(self._store_text)
         self._answers = AnswerCheck(session.record)
         self._fallback = ModelFallback(session.request_builder)
-        self._subtasks: list[SubtaskPart] = []
-        """Tasks that the user's prompts gave to sub-agents, and that are still to be started."""
         self._by_user: set[str] = set()
-        """Ids of the calls that were made for them."""
+        """Ids of the calls that were made for the user's tasks for sub-agents."""
         self._asking = False
         """A plan is asked for: calls are answered, and not run."""
         self.error_kind = ""
         """The kind of ``ProviderError`` that ended the last step; empty: none."""
 
     def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
-        self._answers.prompt = text
-        command = called(self._session, text)
-        self._session.policy.turn_model = command.model if command is not None else ""
+        self._answer(text)
         agent = self._session.agent
         message = self._add_user(text, attachments, context, task=depth(self._session.policy) > 0)
         if self._session.agent is not agent:
@@ -137,6 +135,12 @@ class Turn:
         if self._session.parent is None:
             # A child has one prompt: messages before it are not history, but its input.
             mark_history(self._record, self._builder, message.sequence)
+
+    def _answer(self, text: str) -> None:
+        """Take this prompt as the one that the turn answers."""
+        self._answers.prompt = text
+        command = called(self._session, text)
+        self._session.policy.turn_model = command.model if command is not None else ""
 
     async def run(self) -> tuple[StopReason, str]:
         await self._prepare()
@@ -151,6 +155,8 @@ class Turn:
         notify_skill_problems(self._session.policy)
 
     async def resume(self) -> tuple[StopReason, str]:
+        said = self._state.open.prompt.content if self._state.open.prompt is not None else ()
+        self._answer(next((part.text for part in said if isinstance(part, CommandPart | TextPart)), ""))
         await self._prepare()
         if open_calls := self._state.open_tool_calls():
             message = open_calls[0][0]
@@ -199,15 +205,16 @@ class Turn:
             self._add_user("", ())  # something happened meanwhile that the model should know
         if over := self._session.budget.run_over() or await self._session.budget.keep():
             return over
-        if self._subtasks and (refused := await self._run_subtasks()):
+        # The prompt of a child is a task, too: its own.
+        if self._session.parent is None and (refused := await self._run_subtasks()):
             return refused
         await self._session.compactor.make_room()
         return ""
 
     async def _run_subtasks(self) -> str:
         """Start the sub-agents that the user's prompts ask for; return why the turn must end, or an empty text."""
-        calls = calls_of(self._subtasks)
-        self._subtasks.clear()
+        if not (calls := calls_of(self._state.open.subtasks)):
+            return ""
         self._by_user.update(call.id for call in calls)
         outcome = await self.start(calls)
         return "" if outcome.stop == "tool_use" else outcome.detail or NOT_DONE
@@ -478,7 +485,6 @@ class Turn:
             said: tuple[Part, ...] = (SubtaskPart(agent=self._session.agent.name, prompt=text),)
         else:
             said = prompt_parts(self._session, text)
-            self._subtasks += [part for part in said if isinstance(part, SubtaskPart)]
         executed = not task and any(isinstance(part, SubtaskPart) for part in said)
         notes = filter(None, (notes_text(self._state.notes), context, EXECUTED if executed else ""))
         parts: tuple[Part, ...] = (*said, *attachments, *(NotePart(text=note) for note in notes))

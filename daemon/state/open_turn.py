@@ -21,7 +21,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Part, ReasoningPart, TextPart
+from daemon.model.messages import Message, Part, ReasoningPart, SubtaskPart, TextPart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,13 +33,20 @@ class OpenTurn:
     """The open parts of one turn; empty between two turns."""
 
     def __init__(self) -> None:
-        self.has_prompt = False
-        """The prompt of the turn is among the messages."""
+        self.prompt: Message | None = None
+        """The prompt of the turn, as soon as it is among the messages."""
+        self.subtasks: tuple[SubtaskPart, ...] = ()
+        """Tasks that the user's prompts gave to sub-agents, and that are still to be started."""
         self.streaming: dict[str, dict[int, MessagePartAdded]] = {}
         """Complete parts of messages that are not complete yet, by message id."""
         self.calls: dict[str, bool] = {}
         """Tool calls under way by id, and whether each was allowed or did more than ask: see
         daemon.loop.interrupted_turn."""
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether the prompt of the turn is among the messages."""
+        return self.prompt is not None
 
     def parts(self, message_id: str) -> tuple[Part, ...]:
         """Return the stored parts of an unfinished message in order."""
@@ -49,7 +56,7 @@ class OpenTurn:
         """Take one event into account; ``pending``: the requests that wait for an answer before it, by id."""
         match event:
             case TurnStarted():
-                self.has_prompt = False
+                self.prompt, self.subtasks = None, ()
             case TurnEnded():
                 self.calls.clear()
                 self.streaming.clear()
@@ -57,7 +64,11 @@ class OpenTurn:
                 self.calls[event.tool_call_id] = False
             case MessageAdded():
                 message = event.message
-                self.has_prompt |= message.role == "user" and message.compaction() is None
+                if message.role == "user" and message.compaction() is None:
+                    self.prompt = self.prompt or message
+                    self.subtasks += tuple(part for part in message.content if isinstance(part, SubtaskPart))
+                elif message.role == "assistant":
+                    self.subtasks = ()  # they come before the next answer of the model
                 self.calls.pop(message.tool_call_id or "", None)
                 self.streaming.pop(message.message_id, None)
             case MessagePartAdded():
@@ -71,7 +82,8 @@ class OpenTurn:
                 # Whether a repeated call may run is asked before the tool runs at all, so an answer changes nothing.
                 if request is None or request.permission in ("doom_loop", "question"):
                     return
-                if event.reply in ("once", "always"):
+                # Calls of children, attachments and the budget are asked about, too, and are no calls of the turn.
+                if event.reply in ("once", "always") and request.tool_call_id in self.calls:
                     self.calls[request.tool_call_id] = True
             case FileChanged():
                 # Edits that wait for an answer are not affected by one that was accepted before them.

@@ -18,6 +18,7 @@ from daemon.store.replay import replayed
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Step
+from tests.support.scenarios.subagents import task, with_subagents
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello"})
 OTHER = Call("write", {"file_path": "b.txt", "content": "other"})
@@ -231,6 +232,42 @@ async def test_a_budget_question_is_asked_again(tmp_path: Path) -> None:
         await bench.answer("once")
         await until(lambda: bench.events(TurnEnded) != [])
         assert again.state.messages[-1].text() == "done"
+
+
+async def test_an_approval_for_a_sub_agent_keeps_the_turn_waiting(tmp_path: Path) -> None:
+    write = Call("write", {"file_path": "b.txt", "content": "other"}, id="call_of_the_child")
+    async with with_subagents(tmp_path, [task("write b"), WRITE], {"s1": [write, "ok"]}) as (bench, _):
+        session = bench.session()
+        turn = prompted(session, "go")
+        await bench.answer("once")
+        await until(lambda: [one.branch_id for one in bench.core.permissions.pending()] == [None])
+    await turn
+    async with daemon(tmp_path, "done") as bench:
+        assert (await resumed(bench, session.session_id)).targets == ("a.txt",)
+        await bench.answer("once")
+        await until(lambda: bench.events(TurnEnded) != [])
+        assert (bench.workspace / "a.txt").read_text() == "hello"
+
+
+@pytest.mark.parametrize("prompt", ["@explore find it", "/look it"])
+async def test_a_task_that_waits_for_the_budget_starts_later(tmp_path: Path, prompt: str) -> None:
+    commands = tmp_path / "home" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "look.md").write_text("---\nagent: explore\nmodel: fake/other\n---\nfind $1")
+    async with daemon(tmp_path, "One.") as bench:
+        session = bench.session(settings={"budget_usd": 0.01})
+        await session.prompt("go")
+        turn = prompted(session, prompt)
+        assert (await bench.asked())[0].permission == "budget"
+    await turn
+    async with with_subagents(tmp_path, ["Two."], {"s1": ["Found."]}) as (bench, models):
+        again = await bench.opened(session.session_id)
+        again.policy.use(default_model="fake/model")
+        assert again.resume()
+        await until(lambda: bench.events(TurnEnded) != [])
+        assert [result.content for result in results(bench, session.session_id)] == ["Found."]
+        assert again.state.messages[-1].text() == "Two."
+        assert models.models == ["fake/other" if prompt.startswith("/") else "fake/model"]
 
 
 async def test_a_session_that_came_with_the_folder_never_goes_on(tmp_path: Path) -> None:

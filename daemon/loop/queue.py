@@ -151,12 +151,15 @@ class PromptQueue:
         for waiting in self._waiting:
             waiting.follows = False
 
-    def clear(self, detail: str) -> None:
-        """Tell all senders that nothing will come; what a crash left stays for the next start."""
+    def clear(self, detail: str, *, held: bool = True) -> None:
+        """Tell all senders that nothing will come; what a crash left stays for the next start.
+
+        ``held``: whether prompts that the user holds are dropped, too.
+        """
         for waiting in self._waiting:
             if not waiting.restored:
                 waiting.settle("canceled", detail)
-        self._waiting = [waiting for waiting in self._waiting if waiting.restored]
+        self._waiting = [one for one in self._waiting if one.restored or (one.prompt.held and not held)]
 
 
 class ReplanRequest(Struct, frozen=True):

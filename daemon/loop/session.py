@@ -120,6 +120,8 @@ class _Running(Struct):
     """How the turn under way is ended from outside."""
 
     turn: asyncio.Task[tuple[StopReason, str]] | None = None
+    taken: bool = False
+    """Its prompt has left the queue, so that only canceling stops it."""
     canceling: bool = False
     failure: str = ""
     """Why it is ended."""
@@ -304,16 +306,18 @@ class Session:
         )
         if self.running:
             # A prompt after a stop is not held back by it, but sent with it.
-            waiting = self._queue.add(prompt, first=self._running.canceling)
+            waiting = self._queue.add(prompt, first=self._running.canceling and self._running.taken)
+        else:
+            # It goes before prompts that a crash left waiting; prompts held back by a stop stay held.
+            self._queue.follow()
+            waiting = self._queue.add(prompt, first=True)
+        if self.running or self.files.lock.locked():
             try:
                 self._queue_changed()
             except StoreError:
                 self._queue.drop(waiting)
                 raise
-        else:
-            # It goes before prompts that a crash left waiting; prompts held back by a stop stay held.
-            self._queue.follow()
-            waiting = self._queue.add(prompt, first=True)
+        if not self.running:
             self._start()
         return await asyncio.shield(waiting.result)
 
@@ -367,21 +371,22 @@ class Session:
             self._start()
 
     def _start(self, resumed: PendingPrompt | None = None) -> None:
+        self._running.taken, self._running.canceling = resumed is not None, False
         self._worker = asyncio.create_task(self._work(resumed), name=f"session {self.session_id}")
 
     def cancel(self, *, hold_queue: bool = False) -> bool:
-        """Stop the running turn; received parts are kept. False when nothing runs.
+        """Stop the running turn, or the compaction; received parts are kept. False when nothing runs.
 
         ``hold_queue``: waiting prompts stay until ``send_queue``.
         """
-        if self._compaction is not None:
-            return self._compaction.cancel()
+        compacted = self._compaction is not None and self._compaction.cancel()
         if not self.running:
-            return False
+            return compacted
         if hold_queue and self._queue.hold(True):
             with contextlib.suppress(StoreError):  # the turn stops anyway
                 self._queue_changed()
-        if not self._running.canceling:  # a second cancellation must not interrupt the clean-up of the first
+        # A second cancellation must not interrupt the clean-up of the first.
+        if not self._running.canceling and (self._running.taken or self._queue):
             self._running.canceling = True
             if self._running.turn is not None:  # otherwise it is about to start, and will see this
                 self._running.turn.cancel()
@@ -429,8 +434,8 @@ class Session:
         self.cancel()
 
     async def close(self) -> None:
-        """Cancel what runs, drop what waits, and write the last snapshot."""
-        self._queue.clear(t("Goalwright was stopped."))
+        """Cancel what runs, drop what waits unless the user holds it, and write the last snapshot."""
+        self._queue.clear(t("Goalwright was stopped."), held=bool(self.sealed))
         self._closing = True
         self.commands.leave()
         await self._namer.close()
@@ -504,32 +509,36 @@ class Session:
         while (resumed or self._queue) and not self._closing:
             self._running.failure = ""
             goes_on = resumed is not None
-            waiting, resumed = resumed or self._queue.take(), None
-            try:
-                if self.state.turn is not None and not goes_on:
-                    self.close_open(STOPPED if waits_for_answer(self.state) else UNSTORED)
-                async with self.files.lock:
+            async with self.files.lock:  # while there is a compaction or an undo, prompts stay in the queue
+                if not goes_on and (self._closing or not self._queue):
+                    continue
+                waiting, resumed = resumed or self._queue.take(), None
+                self._running.taken = True
+                try:
+                    if self.state.turn is not None and not goes_on:
+                        self.close_open(STOPPED if waits_for_answer(self.state) else UNSTORED)
                     stop, detail = await self._run(waiting, goes_on=goes_on)
-            except TurnSuspended:
-                stop, detail = "canceled", LEFT_WAITING
-            except StoreError as error:
-                log.error("the turn was stopped: %s", error)
-                stop, detail = "error", self._running.failure or str(error)
-                self._store_failed(waiting.prompt.prompt_id, detail)
-            except Exception as error:
-                log.exception("a turn failed")
-                kind = error.__class__.__name__
-                stop, detail = (
-                    "error",
-                    t("Goalwright has a bug ({kind}); its log has the details.", kind=kind),
-                )
-            if self.turn.last_result is None or self.state.open.has_prompt:
-                self.turn.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
-            waiting.settle(stop, detail)
-            self._queue.settle_steered(stop, detail)
-            if self.turn.replan_request is not None:
-                self.turn.replan_request.settle(waiting.prompt.prompt_id, stop, detail)
-                self.turn.replan_request = None
+                except TurnSuspended:
+                    stop, detail = "canceled", LEFT_WAITING
+                except StoreError as error:
+                    log.error("the turn was stopped: %s", error)
+                    stop, detail = "error", self._running.failure or str(error)
+                    self._store_failed(waiting.prompt.prompt_id, detail)
+                except Exception as error:
+                    log.exception("a turn failed")
+                    kind = error.__class__.__name__
+                    stop, detail = (
+                        "error",
+                        t("Goalwright has a bug ({kind}); its log has the details.", kind=kind),
+                    )
+                if self.turn.last_result is None or self.state.open.has_prompt:
+                    self.turn.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
+                self._running.taken = False
+                waiting.settle(stop, detail)
+                self._queue.settle_steered(stop, detail)
+                if self.turn.replan_request is not None:
+                    self.turn.replan_request.settle(waiting.prompt.prompt_id, stop, detail)
+                    self.turn.replan_request = None
 
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """Report a failed log to all listeners: without the log, the source of truth, the turn cannot continue."""

@@ -17,6 +17,7 @@ from daemon.model.messages import (
     TextPart,
 )
 from daemon.provider.model_calls import TextDelta, ToolCallDelta, ToolCallStart
+from daemon.store.replay import replayed
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted, results, roles
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Think
@@ -323,6 +324,47 @@ async def test_cancel_with_hold_queue_sends_nothing_until_send_queue(tmp_path: P
         session.send_queue()
         assert (await finish(second)).stop == "end_turn"
         assert session.queued() == ()
+
+
+async def test_held_prompts_survive_an_orderly_stop(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "x"]) as bench:
+        session = bench.session()
+        first = prompted(session, "first")
+        await hold.reached.wait()
+        second = prompted(session, "second")
+        await until(session.queued)
+        session.cancel(hold_queue=True)
+        await finish(first)
+    assert (await finish(second)).stop == "canceled"
+    async with daemon(tmp_path, "two") as bench:
+        again = await bench.opened(session.session_id)
+        assert [(prompt.text, prompt.held) for prompt in again.queued()] == [("second", True)]
+        again.send_queue()
+        await again.rest()
+        assert again.state.messages[-1].text() == "two"
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_prompt_during_a_compaction_is_stored_and_stopped(tmp_path: Path, held: bool) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, *["ok"] * 4, [hold, "x"], "two", "one") as bench:
+        session = bench.session(settings={"keep_steps": 1})
+        for _ in range(4):
+            await session.prompt("words " * 2000)
+        compacting = asyncio.create_task(session.compact())
+        await hold.reached.wait()
+        first = prompted(session, "first")
+        await until(session.queued)
+        stored = replayed(bench.core.store, session.session_id).queue
+        assert [prompt.text for prompt in stored] == ["first"]
+        assert session.cancel(hold_queue=held)
+        assert (await session.prompt("second")).stop == "end_turn"
+        with pytest.raises(asyncio.CancelledError):
+            await compacting
+        assert [prompt.text for prompt in session.state.queue] == ["first"] * held
+        session.send_queue()
+        assert (await finish(first)).stop == ("end_turn" if held else "canceled")
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["after the stop", "while it stops"])

@@ -97,6 +97,8 @@ class Budget:
         """The turn in which the user refused to exceed a limit, and the message then."""
         self._cost_seen = policy.record.state.trace.total_cost
         """The cost of the session, in US dollars, when ``warn`` was called last."""
+        self._withdrawn = False
+        """The question that waits was answered by new limits, not by the user."""
         self._run: RunLimits | None = None
         """The limits of the running turn, if it is unattended."""
 
@@ -154,9 +156,10 @@ class Budget:
             main._record.notice("warning", text, COST)
 
     def withdraw_question(self) -> None:
-        """Withdraw a question about limits that have changed meanwhile."""
+        """Withdraw a question about limits that were set meanwhile."""
         for request in self._permissions.pending(self._record.session_id):
             if request.permission == "budget":
+                self._withdrawn = True
                 self._permissions.reply(request.request_id, "once", None, t("the new limit"))
 
     # -- unattended runs --
@@ -217,7 +220,7 @@ class Budget:
     async def _ask(self) -> str:
         record = self._record
         while True:
-            limits = self.in_force()
+            limits, self._withdrawn = self.in_force(), False
             reached = self._reached()
             if reached is None:
                 return ""
@@ -247,7 +250,7 @@ class Budget:
                     words=reached.words,
                     said=said,
                 )
-            if self.in_force() != limits:
+            if self._withdrawn or self.in_force() != limits:
                 continue  # that was the answer; maybe the new limit is reached, too
             if permission.decide("budget", target) == "allow":
                 continue

@@ -127,6 +127,20 @@ async def test_new_limit_withdraws_the_question_about_the_old_one(tmp_path: Path
         assert bench.core.permissions.pending() == []
 
 
+async def test_the_same_limit_once_more_raises_nothing(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "One.") as bench:
+        session = bench.session()
+        bench.core.update_session(session, {"budget": Budget(session_usd=0.01).model_dump()})
+        await session.prompt("go")
+        turn = asyncio.create_task(session.prompt("more"))
+        before = await bench.asked()
+        bench.core.update_session(session, {"budget": Budget(session_usd=0.01).model_dump()})
+        await until(lambda: bench.core.permissions.pending() not in ([], before), "asked anew")
+        assert session.state.raised_limits == {}
+        await bench.answer("reject")
+        assert (await turn).stop == "permission_denied"
+
+
 async def test_raised_limit_survives_a_restart(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.", "Two.") as bench:
         session = bench.session(settings={"budget_usd": 0.02})

@@ -46,6 +46,7 @@ from daemon.permission.rules import rule_words
 from daemon.plan.port import SessionPlan
 from daemon.provider.call_ids import goal_of_step, unique_call_ids
 from daemon.provider.model_calls import (
+    Complete,
     ModelRequest,
     ProviderError,
     ReasoningDelta,
@@ -378,6 +379,11 @@ class Turn:
         )
         self._session.budget.warn()
         return message
+
+    def answered_nothing(self, complete: Complete) -> None:
+        """Count an answer without content, which is no message."""
+        self._record.answered_beside(self._model, complete, self._started)
+        self._session.budget.warn()
 
     def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None:
         """Add a result, which belongs to the goal that had the focus when its call ran.

@@ -33,7 +33,7 @@ from daemon.model.messages import (
 from daemon.model.meters import Metered
 from daemon.provider.model_calls import Complete, PartStop, Retry, TextDelta
 from tests.support.drivers.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted, results, roles
-from tests.support.fakes.models import Call, End, Fail, Hold, Think
+from tests.support.fakes.models import USAGE, Call, End, Fail, Hold, Think
 
 # -- a turn --
 
@@ -537,6 +537,8 @@ async def test_empty_answer_is_an_error(tmp_path: Path) -> None:
             if result.stop == "error":
                 assert "empty" in result.detail
         assert (await session.prompt("again")).stop == "end_turn"
+        assert session.state.trace.usage.total == 3 * USAGE.total
+        assert session.state.trace.total_cost == pytest.approx(0.03)
 
 
 async def test_a_call_cut_off_by_the_token_limit_is_not_run(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import shutil
 import threading
 from typing import TYPE_CHECKING
 
+from daemon.store.file_reader import LOG, stamp_of
 from daemon.store.searching import MAX_LOG_BYTES, MOST_SESSIONS
 from daemon.store.trace_store import StoreError, UnknownTraceError, with_children
 
@@ -32,8 +33,8 @@ class FilesIndex:
         self._folder = folder
         self._lock = threading.Lock()
         self._database: SqlTraceStore | None = None
-        self._copied: dict[str, tuple[int, int]] = {}
-        """Time (ns) and size of the logs that were copied, by session."""
+        self._copied: dict[str, list[tuple[int, int, int]]] = {}
+        """Stamps of the logs and metadata that were copied, by session."""
 
     def current(self) -> SqlTraceStore:
         """Return the database with all that the files have now. Raises StoreError."""
@@ -60,10 +61,11 @@ class FilesIndex:
         there: set[str] = set()
         for trace_id in with_children(self._files, self._files.trace_ids()[:MOST_SESSIONS]):
             try:
-                found = (self._files.folder(trace_id) / "events.jsonl").stat()
-                if found.st_size > MAX_LOG_BYTES:
+                folder = self._files.folder(trace_id)
+                if (folder / LOG).stat().st_size > MAX_LOG_BYTES:
                     continue
-                state = found.st_mtime_ns, found.st_size
+                # The metadata has the title, and is written later than the log.
+                state = [stamp_of(path) for name in (LOG, "meta.json") if (path := folder / name).exists()]
                 there.add(trace_id)
                 if self._copied.get(trace_id) != state:
                     copy_session(self._files, database, trace_id)

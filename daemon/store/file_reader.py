@@ -88,12 +88,13 @@ class FileReader:
         folder = self._folder(trace_id)
         found: list[str] = []
         for kind in ("branches", "agents"):
-            if (folder / kind).is_symlink() or not (folder / kind).is_dir():
-                continue
-            names = [e.name for e in os.scandir(folder / kind) if e.is_dir(follow_symlinks=False)]
-            # Skip names with a dot, which belong to a child's child.
-            good = [name for name in names if BRANCH_ID.fullmatch(name) and "." not in name]
-            found += [child_id(trace_id, name) for name in good if kind_of(name) == kind]
+            with contextlib.suppress(OSError):  # the folder of another user, or deleted at this moment
+                if (folder / kind).is_symlink() or not (folder / kind).is_dir():
+                    continue
+                names = [e.name for e in os.scandir(folder / kind) if e.is_dir(follow_symlinks=False)]
+                # Skip names with a dot, which belong to a child's child.
+                good = [name for name in names if BRANCH_ID.fullmatch(name) and "." not in name]
+                found += [child_id(trace_id, name) for name in good if kind_of(name) == kind]
         return sorted(found, key=order_of_children)
 
     def size(self, trace_id: str) -> int:

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _EVERY_S = 0.5
 """Shortest time between two copies, so that a busy session costs few transactions."""
+_SAVED_S = 2.0
+"""Time after the last event of a session until its metadata is on disk, with the title; a record takes one second."""
 _LONGEST_WAIT_S = 60.0
 _END_S = 3.0
 """Time for the last events when the daemon ends; the next one copies the rest."""
@@ -52,6 +54,8 @@ class Replica:
         self._database: SqlTraceStore | None = None
         self._opening = threading.Lock()
         self._changed: set[str] = set()
+        self._due: dict[str, asyncio.TimerHandle] = {}
+        """Sessions that are copied again when their metadata is on disk."""
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -64,6 +68,8 @@ class Replica:
     async def close(self) -> None:
         """Copy the rest, within three seconds."""
         self._bus.unsubscribe(self._heard)
+        for trace_id in list(self._due):
+            self._copy_soon(trace_id)
         self._ending.set()
         self._wake.set()
         if self._work is not None:
@@ -83,8 +89,15 @@ class Replica:
 
     def _heard(self, item: Event | Delta | Metered) -> None:
         if not isinstance(item, Delta | Metered):
-            self._changed.add(item.trace_id)
-            self._wake.set()
+            self._copy_soon(item.trace_id)
+            later = asyncio.get_running_loop().call_later
+            self._due[item.trace_id] = later(_SAVED_S, self._copy_soon, item.trace_id)
+
+    def _copy_soon(self, trace_id: str) -> None:
+        if (due := self._due.pop(trace_id, None)) is not None:
+            due.cancel()
+        self._changed.add(trace_id)
+        self._wake.set()
 
     async def _run(self) -> None:
         own = await asyncio.to_thread(self._own)

@@ -9,6 +9,7 @@ import pytest
 
 from daemon.api import files_index
 from daemon.api.files_index import FilesIndex
+from daemon.model.goals import GoalTree
 from daemon.store.files import FileTraceStore
 from daemon.store.sql.search import search
 from tests.support.drivers.core import daemon
@@ -34,6 +35,8 @@ def test_index_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found("a branch") == [f"{ID}:A"]
     files.append(added(message(3, "later words", ID)))
     assert found("later words") == [ID]
+    files.save_snapshot(trace(OTHER, title="a new title", last_event_id=1), GoalTree())
+    assert found("new title") == [OTHER]
     shutil.rmtree(tmp_path / ".trace" / OTHER)
     assert found("first words") == [ID]
     monkeypatch.setattr(files_index, "MAX_LOG_BYTES", 10)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import random
 import signal
 import sqlite3
@@ -26,6 +28,7 @@ from sqlalchemy import event
 
 from daemon.bus import Bus
 from daemon.model.encoding import json_bytes
+from daemon.model.events import SessionUpdated
 from daemon.model.goals import GoalTree
 from daemon.store.archive import export_trace
 from daemon.store.event_log import StoredLine
@@ -321,6 +324,46 @@ async def test_a_damaged_session_keeps_no_other_from_being_copied(tmp_path: Path
     await until(lambda: database.copied(ID) == database.copied(OTHER) == 1, "both")
     database.create(trace("20260101-000009-dddddd"))
     assert sums(database, "user", owner="\udcf6") == []
+    await replica.close()
+    database.close()
+
+
+async def test_unreadable_folder_keeps_no_other_from_being_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, bus = FileTraceStore(tmp_path), Bus()
+    for trace_id in (ID, OTHER):
+        files.create(trace(trace_id))
+        files.append(started(trace_id=trace_id))
+    files.create(branch_trace(f"{ID}:A"))
+    scandir = os.scandir
+
+    def shut(path: Path) -> object:
+        if path == tmp_path / ID / "branches":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", shut)
+    database = SqlTraceStore.open(f"sqlite:///{tmp_path}/traces.db", owner="ann")
+    replica = Replica(files, bus, lambda: frozenset({ID, OTHER}), f"sqlite:///{tmp_path}/traces.db")
+    replica.start()
+    await until(lambda: database.copied(OTHER) == 1, "the other one")
+    await replica.close()
+    database.close()
+
+
+async def test_new_title_of_an_idle_session_is_copied(tmp_path: Path) -> None:
+    files, bus = FileTraceStore(tmp_path), Bus()
+    files.create(trace(title="old"))
+    database = SqlTraceStore.open(f"sqlite:///{tmp_path}/traces.db", owner="ann")
+    replica = Replica(files, bus, lambda: frozenset({ID}), f"sqlite:///{tmp_path}/traces.db")
+    replica.start()
+    renamed = SessionUpdated(trace_id=ID, time=NOW, updates={"title": "new"})
+    bus.publish(files.append(renamed))
+    await until(lambda: database.copied(ID) == 1, "the event")
+    assert database.trace(ID).title == "old"
+    files.save_snapshot(trace(title="new", last_event_id=1), GoalTree())  # a second later, as a record does
+    await until(lambda: database.trace(ID).title == "new", "the title")
     await replica.close()
     database.close()
 

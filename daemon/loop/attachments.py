@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -147,10 +148,11 @@ class _Attachments(Struct):
 def _named(session: Session, text: str, attached_names: Sequence[str]) -> dict[str, NamedFile]:
     """Return the files of the workspace that a command's text names, by name, but those attached already."""
     workspace = session.services.workspace
+    # Path.is_file raises OSError for text that is too long for a name.
     return {
         one.name: one
         for one in named_files(text)
-        if one.name not in attached_names and (workspace / one.path).is_file()
+        if one.name not in attached_names and os.path.isfile(workspace / one.path)  # noqa: PTH113
     }
 
 

@@ -203,6 +203,8 @@ async def test_files_that_a_command_names_are_attached_by_the_rules(tmp_path: Pa
         with pytest.raises(ToolError, match="secret"):
             await attached(session, (), "p2", "/look secret.py")
         assert await attached(session, (), "p3", "Look at @a.py.") == ()
+        too_long = await attached(session, (), "p4", "/look " + "b" * 300)
+        assert [part.name for part in too_long] == ["a.py:2-3"]
 
 
 async def test_a_skill_is_called_by_its_name(tmp_path: Path) -> None:

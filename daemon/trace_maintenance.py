@@ -257,7 +257,8 @@ class TraceMaintenance:
                 t("{trace_id} is a branch or sub-agent. Delete the session it belongs to.", trace_id=trace_id)
             )
         async with self._one:
-            await asyncio.to_thread(self._store.trace, trace_id)
+            # It has to be there, but may be damaged, or have the format of a newer version.
+            await asyncio.to_thread(self._store.children, trace_id)
             if self.in_use(trace_id, watched=False):
                 raise InUseError(
                     t("Session {trace_id} is running. Stop it and try again.", trace_id=trace_id)

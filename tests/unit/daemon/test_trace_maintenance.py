@@ -379,6 +379,19 @@ async def test_session_is_deleted_while_shown_but_not_while_running(tmp_path: Pa
             await trace_maintenance.delete(f"{session.session_id}:A")
 
 
+async def test_a_damaged_session_can_be_deleted(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one") as bench:
+        session_id = await worked(bench)
+        folder = bench.core.store.folder(session_id)
+    (folder / "meta.json").write_text("{")
+    (folder / "events.jsonl").write_text("")
+    async with daemon(tmp_path) as bench:
+        await bench.core.trace_maintenance.delete(session_id)
+        assert left(bench) == []
+        with pytest.raises(UnknownTraceError):
+            await bench.core.trace_maintenance.delete(session_id)
+
+
 async def test_sessions_are_searched_by_title_and_text(tmp_path: Path) -> None:
     async with daemon(tmp_path, "The Straße is closed.", "nothing", check=False) as bench:
         first, second = await worked(bench), await worked(bench)

@@ -123,9 +123,11 @@ class StepViews:
     def _shown(self, entry: _CachedTree, *, is_live: bool) -> StepTree:
         """Return the steps to show: those that were in progress when a daemon died count as ended."""
         self._current(entry)
-        if not is_live and entry.fold.head.status in ("running", "waiting"):
-            entry.fold.break_off()
-        return entry.fold.tree
+        fold = entry.fold
+        if not is_live and fold.head.status in ("running", "waiting"):
+            fold = fold.copy()  # the session may be opened, and continue
+            fold.break_off()
+        return fold.tree
 
     def _current(self, entry: _CachedTree, to: int | None = None) -> None:
         """Bring the fold up to what the log has, or to the event ``to``."""

@@ -100,6 +100,10 @@ async def test_calls_of_a_dead_daemon_count_as_failed(tmp_path: Path) -> None:
     assert statuses == {"call_c3": "completed", "call_c8": "failed"}
     below = await reader.node(log.trace_id, "goal_2")
     assert [node["status"] for node in below["children"]] == ["completed", "failed"]
+    # A daemon that opens the session continues from where it stands, not from what was shown.
+    opened = reader.steps.fold_at(log.trace_id, store.last_event_id(log.trace_id))
+    assert opened is not None
+    assert opened.head.status == "running"
     log.answer("c8", "bash", "it went on")
     log.append_to(store)
     below = await reader.node(log.trace_id, "goal_2")

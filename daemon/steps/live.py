@@ -50,12 +50,13 @@ class LiveDumps:
         self._every_s = every_s
         self._sessions: dict[str, _Dumped] = {}
         self._closing = asyncio.Event()
+        # Not for each session: one with a listener of its own counts as watched, and is neither unloaded nor pruned.
+        bus.subscribe_to_all(self._heard)
 
     def follow(self, session_id: str) -> None:
         """Dump a session from now on, and its branches and sub-agents as they begin. Twice is once."""
         if session_id not in self._sessions and not self._closing.is_set():
             session = self._sessions[session_id] = _Dumped(session_id, self._store)
-            self._bus.subscribe(session_id, self._heard)
             session.writing = asyncio.create_task(self._write(session, 0.0))
 
     async def close(self) -> None:

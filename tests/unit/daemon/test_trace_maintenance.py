@@ -179,8 +179,9 @@ async def test_the_settings_prune_at_the_start_and_every_day(tmp_path: Path) -> 
         tidying.cancel()
 
 
-async def test_an_unused_session_is_closed_and_opens_again_unchanged(tmp_path: Path) -> None:
-    async with daemon(tmp_path, "one", "two", "three") as bench:
+@pytest.mark.parametrize("dumped", [False, True], ids=["", "with debug_trace"])
+async def test_an_unused_session_is_closed_and_opens_again_unchanged(tmp_path: Path, dumped: bool) -> None:
+    async with daemon(tmp_path, "one", "two", "three", command_line={"debug_trace": dumped}) as bench:
         watched = bench.session()
         await finish(prompted(watched, "stay"))
         unused = await worked(bench)

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from daemon.copies import die_with_parent
@@ -213,12 +214,35 @@ class PrivateIndex:
                 if attempt:
                     self._add_listed()
                 else:
-                    self.run("add", "-A", *more, config=_ONE_PACK)
+                    self._add_found(*more)
                 return
             except GitError as error:
                 left_out = self._leave_out(list(self._obstacles()))
                 if attempt == _TRIES - 1 or (not left_out and "Permission denied" in error.errors):
                     raise _explained(error) from error
+
+    def _add_found(self, *more: str) -> None:
+        """``git add -A`` without the insides of repositories in the index.
+
+        In each, git would run ``git status`` without our options, and so the programs that the settings there name.
+        ``update-index`` only takes their commits.
+        """
+        listing = self.run("ls-files", "-z", "--stage")
+        links = [line.partition(b"\t")[2] for line in listing.split(b"\0") if line.startswith(b"160000 ")]
+        inner = [name for name in links if self._has_inside(PurePosixPath(os.fsdecode(name)))]
+        if not inner:
+            self.run("add", "-A", *more, config=_ONE_PACK)
+            return
+        given = b".\0" + b"".join(b":(top,literal,exclude)%s\0" % name for name in inner)
+        by_list = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        self.run("add", "-A", *more, *by_list, given=given, config=_ONE_PACK)
+        given = b"".join(name + b"\0" for name in inner)
+        self.run("update-index", "--add", "--remove", "-z", "--stdin", given=given)
+
+    def _has_inside(self, link: PurePosixPath) -> bool:
+        # A repository behind a symlink is gone for git, which must not be given its name.
+        behind = any((self._work_tree / folder).is_symlink() for folder in link.parents[:-1])
+        return not behind and os.path.lexists(self._work_tree / link / ".git")
 
     def _add_listed(self) -> None:
         """Add the listed files in two calls: ``add`` fails when a file vanishes while it runs, ``update-index`` does

@@ -130,6 +130,32 @@ async def test_git_config_of_the_branch_is_never_executed(tmp_path: Path) -> Non
     await copy.close()
 
 
+async def test_settings_of_inner_repositories_are_never_executed(tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    TREES["submodules"](top)
+    mark = tmp_path / "ran"
+
+    def set_traps(folder: Path) -> None:
+        put(folder, ".gitattributes", b"* filter=x\n")
+        put(folder, "a.txt", b"changed in %s\n" % os.fsencode(folder))
+        for name in ("filter.x.clean", "core.fsmonitor"):
+            git(folder, "config", name, f"touch {mark}; cat")
+
+    set_traps(top / "sub")
+    copies = copies_for(top, tmp_path / "state", ())
+    copy = await copies.open("x:A", await copies.base())
+    assert (await copy.outcome())[0] == []
+    assert not mark.exists()
+    set_traps(copy.root / "sub")
+    assert [change.name for change in (await copy.outcome())[0]] == ["sub/a.txt"]
+    (copy.root / "nested").rename(copy.root / "sub/moved")
+    (copy.root / "nested").symlink_to("sub/moved")
+    changed = {change.name for change in (await copy.outcome())[0]}
+    assert {"nested", "sub/moved/repository/more.txt"} < changed
+    assert not mark.exists()
+    await copy.close()
+
+
 async def test_copies_start_from_the_base_despite_later_user_edits(tmp_path: Path) -> None:
     top = tmp_path / "project"
     TREES["autocrlf"](top)

@@ -407,8 +407,12 @@ async def _commit(
             await keep_left(kept, by_path, half.left)
             why = why_not_written(half.cause, plan, names)[0]
             raise ToolError(not_taken_back(why, half.left, names)) from half
-        except (atomic.ChangedOnDiskError, OSError) as error:
-            raise ToolError(" ".join(why_not_written(error, plan, names))) from error
+        except Exception as error:
+            if not isinstance(error, atomic.NotUndoneError):  # then a part of it is on disk
+                kept.failed(versions)
+            if isinstance(error, (atomic.ChangedOnDiskError, OSError)):
+                raise ToolError(" ".join(why_not_written(error, plan, names))) from error
+            raise
         formatted = await buffers.settled(parts)
         if settled := {path: data for path, data in formatted.items() if data is not None}:
             await kept.settle(versions, settled)

@@ -282,6 +282,10 @@ class VersionKeeper(Protocol):
         """
         ...
 
+    def failed(self, versions: Sequence[str]) -> None:
+        """The write failed, and nothing of it is on disk. Never raises."""
+        ...
+
     def remained(self, versions: Sequence[str]) -> None:
         """Record that the write failed, and that a part of these versions could not be undone. Never raises."""
         ...

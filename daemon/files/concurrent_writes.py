@@ -185,6 +185,15 @@ class ConcurrentWrites:
                     write.after = entry.after  # an editor may have formatted it
                     write.done = True
 
+    def failed(self, entries: Sequence[FileVersions]) -> None:
+        """They were not written."""
+        with self._lock:
+            for entry in entries:
+                path = entry.path.as_posix()
+                write = self._pending.get(path)
+                if write is not None and (write.before, write.after) == (entry.before, entry.after):
+                    del self._pending[path]
+
     def found(self, path: Path, data: bytes | None) -> None:
         """Somebody whose work is kept nowhere wrote a file, and this is in it."""
         name, after = path.as_posix(), None if data is None else sha256(data)

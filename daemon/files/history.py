@@ -173,6 +173,13 @@ class SessionHistory:
             if (item := self._kept.get(name)) is not None:
                 self._kept[name] = settled(item, after)
 
+    def failed(self, versions: Sequence[str]) -> None:
+        self._mark("void", versions)
+        items = [item for name in versions if (item := self._kept.get(name)) is not None]
+        self._writes.failed([entry for item in items for entry in entries_of(item)])
+        if self.above is not None:
+            self.above[0].failed([self._names_above[name] for name in versions if name in self._names_above])
+
     def remained(self, versions: Sequence[str]) -> None:
         self.written(versions)
 
@@ -242,8 +249,8 @@ class SessionHistory:
 
     def step_failed(self, step: str) -> None:
         """The step was not written. Never raises."""
+        self.failed([step])
         self._kept.pop(step, None)
-        self._mark("void", [step])
 
     def _keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None

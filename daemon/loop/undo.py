@@ -434,9 +434,10 @@ class StepKeeper:
         # The step counts as not done: the next attempt finds what is done already, and does the rest.
         pass
 
-    def failed(self) -> None:
+    def failed(self, versions: Sequence[str] = ()) -> None:
         if self._step is not None:
             self._history.step_failed(self._step)
+            self._step = None
 
 
 class StepWriting(Struct, frozen=True):

@@ -216,9 +216,13 @@ class FakeHistory:
     settled: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
     """Contents of files after they were written, when they differ from the kept ones."""
     remaining: list[str] = field(default_factory=list[str])
+    failures: list[str] = field(default_factory=list[str])
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
         self.settled |= contents
+
+    def failed(self, versions: Sequence[str]) -> None:
+        self.failures += versions
 
     def remained(self, versions: Sequence[str]) -> None:
         self.remaining += versions

@@ -117,6 +117,7 @@ async def test_a_file_changed_during_the_approval_is_not_overwritten(
         await apply_changes([update(path, b"two\n")], ctx)
     assert (path.read_bytes() if path.exists() else None) == meanwhile
     assert not ctx.history.done
+    assert ctx.history.failures == ["v1"]
 
 
 async def test_a_file_created_during_the_approval_is_not_overwritten(

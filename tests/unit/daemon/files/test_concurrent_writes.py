@@ -152,6 +152,18 @@ async def test_a_write_that_failed_is_nobodys(line: Line) -> None:
     await line.watches.close()
 
 
+async def test_user_save_after_a_failed_write_is_not_the_commands(line: Line) -> None:
+    line.set("a", b"0")
+    await line.known()
+    change = FileChange(line.workspace / "a", b"0", b"0 tool")
+    line.agents[2].failed(await line.agents[2].keep([change], "edit"))
+    watch = await line.agents[1].watch_command("cmd")
+    line.set("a", b"0 user")
+    line.watches.wrote(change.path)
+    assert list(await watch.ended()) == []
+    await line.watches.close()
+
+
 async def test_user_save_during_a_command_is_not_attributed_to_it(line: Line) -> None:
     line.set("a", b"0")
     line.set("b", b"0")

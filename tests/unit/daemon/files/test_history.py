@@ -255,6 +255,14 @@ async def test_an_undo_that_was_not_written_does_not_count(folder: Path) -> None
         assert not change.undone
 
 
+async def test_a_change_that_was_not_written_does_not_count(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"by the user")
+    history = SessionHistory(folder, lambda: NOW)
+    history.failed(await history.keep([FileChange(path, b"1", b"2")], "c"))
+    assert names(reopened(folder)) == []
+
+
 async def test_repeated_failed_write_counts_once(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"2")

@@ -23,6 +23,7 @@ from daemon.files.state import FileDelta
 from daemon.files.tree import TooManyFilesError, Tree
 from daemon.files.tree_events import TreeEvents
 from daemon.files.versions import Version
+from tools.process.background import Background
 from tools.tool import CommandChange, CommandWatch, ToolError
 from tools.writing.atomic import read_or_none
 
@@ -91,6 +92,7 @@ class CommandWatches:
         self._lock = threading.Lock()
         self._watches: list[_Watch] = []
         self._covering: asyncio.Task[None] | None = None
+        self._recording = Background("recording what a command changed")
         self.writes = ConcurrentWrites()
         """Records writes by others than commands."""
 
@@ -125,13 +127,18 @@ class CommandWatches:
         return watch
 
     async def ended(self, watch: _Watch) -> Sequence[CommandChange]:
-        """Return the changes by the command of ``watch``."""
-        try:
-            async with asyncio.timeout(self._after_s):
-                changes, versions = await self._run(self._end, watch)
-        except TimeoutError:
+        """Return the changes by the command of ``watch``; none if that takes longer than ``after_s``."""
+        # Recording goes on after the limit: without it the changes could not be undone.
+        recording = self._recording.start(self._record(watch))
+        await asyncio.wait({recording}, timeout=self._after_s)
+        if not recording.done():
             log.warning("what a command changed could not be told in time")
             return ()
+        return recording.result()
+
+    async def _record(self, watch: _Watch) -> Sequence[CommandChange]:
+        try:
+            changes, versions = await self._run(self._end, watch)
         finally:
             self._forget(watch)
         for history, made in versions:

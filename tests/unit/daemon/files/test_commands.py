@@ -283,6 +283,18 @@ async def test_command_that_outruns_the_scan_reports_no_undo_version(
     assert watched.names(await watch.ended()) == [("a.txt", "update", False)]
 
 
+async def test_changes_recorded_too_late_to_report_can_be_undone(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.write("a.txt", "1\n")
+    await watched.ready()
+    monkeypatch.setattr(watched.watches, "_after_s", 0.0)
+    assert list(await watched.command("echo 2 > a.txt")) == []
+    await until(lambda: bool(watched.told))
+    (change,) = changes_of(watched.history.record())
+    assert len(change.entries) == 1
+
+
 async def test_changes_beyond_the_limit_are_counted_but_not_kept(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:

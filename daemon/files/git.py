@@ -61,13 +61,35 @@ class Git:
 
     def ignored(self) -> set[str]:
         """Absolute paths of what git ignores; of an ignored folder only the folder itself."""
-        data = self._ask("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
-        return {f"{self._workspace.as_posix()}/{name.rstrip('/')}" for name in _names(data)}
+        return self._ignored()
+
+    def ignored_in(self, folders: Iterable[str]) -> set[str]:
+        """Return what ``ignored`` does, only in some folders (absolute paths)."""
+        mine = self._mine(folders)
+        batches = (mine[start : start + 200] for start in range(0, len(mine), 200))
+        return {path for batch in batches for path in self._ignored("--", *batch)}
 
     def are_ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of some absolute paths that git ignores."""
-        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        given = b"".join(os.fsencode(path) + b"\0" for path in self._mine(paths))
         return set(_names(self._ask("check-ignore", "-z", "--stdin", given=given))) if given else set()
+
+    def _ignored(self, *where: str) -> set[str]:
+        asked = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+        data = self._ask("--literal-pathspecs", *asked, *where)
+        return {f"{self._workspace.as_posix()}/{name.rstrip('/')}" for name in _names(data)}
+
+    def _mine(self, paths: Iterable[str]) -> list[str]:
+        """Return the paths that are not behind a link or in an inner repository: git refuses all if one of them is."""
+        elsewhere = {self._workspace.as_posix(): False, "": False}
+
+        def is_elsewhere(folder: str) -> bool:
+            if folder not in elsewhere:
+                links = Path(folder).is_symlink() or os.path.lexists(f"{folder}/.git")
+                elsewhere[folder] = links or is_elsewhere(folder.rpartition("/")[0])
+            return elsewhere[folder]
+
+        return [path for path in paths if not is_elsewhere(path.rpartition("/")[0])]
 
     def tracked(self) -> dict[str, IndexLine]:
         """Tracked files whose bytes on disk are those of their blob, if their stat is still the same.

@@ -179,12 +179,13 @@ class Tree:
         return name in _EXCLUDED or (self._git is None and name in _UNVERSIONED)
 
     def _without_ignored(self, paths: list[str]) -> list[str]:
-        """New names are shown to git: it may ignore them."""
+        """Ask git about new names: it may ignore them, or something in new folders."""
         if self._git is None:
             return paths
         new = [path for path in paths if not self._is_known(path) and path != self._workspace]
         ignored = self._git.are_ignored(new)
-        self._ignored |= ignored
+        folders = [path for path in paths if path not in self._folders and os.path.isdir(path)]  # noqa: PTH112
+        self._ignored |= ignored | self._git.ignored_in(folders)
         return [path for path in paths if path not in ignored]
 
     def _is_known(self, path: str) -> bool:
@@ -196,6 +197,16 @@ class Tree:
         if self._git is not None:
             before, self._ignored = self._ignored, self._git.ignored()
             self._doubtful |= before - self._ignored
+            for path in self._ignored - before:
+                self._forget(path)
+
+    def _forget(self, path: str) -> None:
+        """Look no longer at a file or folder that git ignores from now on. It is not deleted."""
+        folder, _, name = path.rpartition("/")
+        for _ in self._drop(path):
+            pass
+        if folder in self._folders and name in self._folders[folder].files:
+            self._set(folder, name, None)
 
     def _look(self, path: str) -> Iterator[FileDelta]:
         folder, _, name = path.rpartition("/")

@@ -158,6 +158,44 @@ async def test_ignored_files_are_not_reported(watched: Watched) -> None:
     assert watched.names(changes) == [("a", "create", True)]
 
 
+async def test_ignored_files_in_new_folders_are_not_reported(watched: Watched) -> None:
+    watched.write("app", "x\n")
+    watched.git("*.log", "target/")
+    await watched.ready()
+    changes = await watched.command(
+        "rm app; for d in app web; do mkdir -p $d/target; echo x | tee $d/a $d/a.log $d/target/o $d/out; done;"
+        "echo out > web/.gitignore"
+    )
+    names = [("app", "delete"), ("app/a", "create"), ("app/out", "create"), ("web/.gitignore", "create")]
+    assert [named[:2] for named in watched.names(changes)] == [*names, ("web/a", "create")]
+
+
+async def test_ignored_files_are_skipped_beside_inner_repositories(watched: Watched) -> None:
+    watched.write("lib/a", "x\n")
+    watched.write("src/a", "x\n")
+    watched.write("to/a", "x\n")
+    sh(watched.workspace / "lib", "git init -q; git add -A; git commit -qm one")
+    watched.git("*.log")
+    await watched.ready()
+    changes = await watched.command(
+        "mkdir lib/new new; rm -r src; ln -s to src; echo x | tee lib/b lib/new/b src/b z.log new/b new/z.log"
+    )
+    assert [name for name, _, _ in watched.names(changes)] == ["lib/b", "lib/new/b", "new/b", "src/a", "to/b"]
+
+
+@pytest.mark.parametrize("with_events", [True, False])
+async def test_files_that_become_ignored_are_not_deleted(watched: Watched, with_events: bool) -> None:
+    watched.git()
+    watched.write("data/a.csv", "1\n")
+    watched.write("a.tmp", "1\n")
+    await watched.ready()
+    if not with_events:
+        watched.watches.events._lose()
+    changes = await watched.command("printf 'data/\n*.tmp\n' >> .gitignore")
+    assert watched.names(changes) == [(".gitignore", "update", True)]
+    assert watched.names(await watched.command("echo 2 | tee data/a.csv a.tmp")) == []
+
+
 async def test_folders_that_move_come_and_go(watched: Watched) -> None:
     watched.write("old/deep/a.txt", "a\n")
     watched.write("old/b.txt", "b\n")

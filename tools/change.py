@@ -195,6 +195,8 @@ async def on_base(
             raise ToolError(open_file.refusal)
         unsaved = open_file.text if open_file is not None and open_file.unsaved else None
         try:
+            if seen is None and unsaved is None and target.path.is_file():
+                _check_base(target.rule, "", None)  # unread, because it may be larger than the memory
             data = atomic.read_or_none(target.path)
         except OSError as error:
             raise ToolError(explain_os_error(error, f"{target.rule} cannot be changed")) from error

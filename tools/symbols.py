@@ -97,9 +97,9 @@ async def _text(target: Target, ctx: ToolContext) -> str:
         return unsaved
 
     def load() -> str | None:
-        data = read_resolved(target.path)
-        if data is not None and len(data) > _MAX_BYTES:
+        if target.path.is_file() and target.path.stat().st_size > _MAX_BYTES:
             raise ToolError(f"{target.rule} is too large for language servers. Use grep.")
+        data = read_resolved(target.path)
         return None if data is None else decode(data).text
 
     try:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tools.access import suggestions
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
 from tools.matching.match import MAX_REPLACEMENTS
 from tools.read import ReadInput, ReadTool
-from tools.registry import run_tool
+from tools.registry import builtin_tools, run_tool
 from tools.tool import PermissionAsk, PermissionDeniedError, ToolError, ToolResult
 from tools.write import WriteInput, WriteTool
 
@@ -74,6 +75,26 @@ async def test_edit_of_a_missing_file_suggests_names(ctx: FakeToolContext) -> No
     put(ctx, "cart.py", b"x\n")
     with pytest.raises(ToolError, match=r"does not exist\. Did you mean: cart\.py"):
         await edit(ctx, "carts.py", "x", "y")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no sparse files")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("edit", {"file_path": "huge", "old_string": "a", "new_string": "b"}),
+        ("write", {"file_path": "huge", "content": "x"}),
+        ("patch", {"patch_text": "*** Begin Patch\n*** Delete File: huge\n*** End Patch"}),
+        ("symbols", {"operation": "outline", "path": "huge"}),
+    ],
+)
+async def test_file_larger_than_the_memory_is_refused(
+    ctx: FakeToolContext, tool: str, arguments: dict[str, str]
+) -> None:
+    with (ctx.workspace / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    result = await run_tool(builtin_tools()[tool], json.dumps(arguments), ctx)
+    assert result.is_error
+    assert "have not read it" in result.content or "is too large" in result.content
 
 
 async def test_edit_of_a_binary_file_is_refused(ctx: FakeToolContext) -> None:

@@ -63,7 +63,8 @@ _locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
 
 class AppliedFile(Struct, frozen=True):
-    """One written file. ``sha256`` is None when it was deleted; ``version`` is its id in the file history."""
+    """One written file. ``sha256`` is None when it was deleted, or the model has not seen its content; ``version`` is
+    its id in the file history."""
 
     file: ProposedFile
     change: FileChange
@@ -268,7 +269,7 @@ async def apply_changes(
     report = DiagnosticsReport("no_fresh_answer") if run is None else await run.report()
     by_path = dict(zip((change.path for change in plan), written.versions, strict=True))
     files = tuple(
-        AppliedFile(file, change, written.digests[change.path], by_path[change.path])
+        AppliedFile(file, change, written.digests.get(change.path), by_path[change.path])
         for file in accepted
         for change in file.changes
     )
@@ -306,7 +307,7 @@ class Written(Struct, frozen=True):
     versions: list[str]
     """Ids of the versions kept, in the order of the plan."""
     digests: dict[Path, str | None]
-    """Each file's new hash; None: deleted."""
+    """Each file's new hash; None: deleted. Formatted files are left out, because the model has not seen them."""
     formatted: Mapping[Path, bytes | None]
     """Files that an editor saved with another content than approved."""
 
@@ -420,11 +421,11 @@ async def _commit(
             await kept.settle(versions, settled)
         kept.written(versions)
         digests = await _aside(
-            plan, lambda: {change.path: _digest(settled.get(change.path, change.after)) for change in plan}
+            plan,
+            lambda: {change.path: _digest(change.after) for change in plan if change.path not in formatted},
         )
         for path, digest in digests.items():
-            # The model has not seen what an editor's formatter made of it.
-            if digest is not None and path not in formatted:
+            if digest is not None:
                 ctx.files.note_read(path, digest)
         return Written(versions, digests, formatted)
 

@@ -459,9 +459,10 @@ async def test_file_changed_by_format_on_save_must_be_read_again(
 ) -> None:
     path = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "typed\n")
     ctx.files.format_on_save = lambda text: text.upper()
-    await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
+    outcome = await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
     assert path.read_bytes() == b"TWO\n"
     assert ctx.files.last_read(path) != sha256(b"TWO\n")
+    assert outcome.result().metadata["files"][0]["sha256"] is None  # a session takes this as read
 
 
 async def test_short_diff_has_no_header_even_with_a_mode_change(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import stat
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from tools.files.regular_files import sha256
 from tools.ls import tree
 from tools.paths import Target, ask_read, explain_os_error, missing, resolve
 from tools.search.unsaved import unknown
-from tools.text.decoding import BinaryFileError, Text, decode, split_lines
+from tools.text.decoding import BinaryFileError, Text, decode, each_line
 from tools.text.truncate import head
 from tools.tool import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.writing.disk import read_resolved
@@ -124,7 +125,10 @@ def _read(target: Target, unsaved: str | None, args: ReadInput) -> ToolResult | 
     try:
         decoded = decode(data)
     except BinaryFileError as error:
-        message = f"{target.rule} is a binary file of {len(data)} bytes and cannot be shown as text."
+        message = (
+            f"{target.rule} is a binary file of {len(data)} bytes and cannot be shown as text. "
+            "Use a command to inspect, move or delete it."
+        )
         raise ToolError(message) from error
     return _show(decoded, data, unsaved, args)
 
@@ -171,10 +175,10 @@ def _image(target: Target, data: bytes, media_type: str) -> ToolResult:
 
 
 def _page(text: str, offset: int, limit: int) -> _Page:
-    lines = split_lines(text)
     shown: list[str] = []
     size = 0
-    for number, line in enumerate(lines[offset - 1 : offset - 1 + min(limit, MAX_LINES)], offset):
+    lines = islice(each_line(text), offset - 1, offset - 1 + min(limit, MAX_LINES))
+    for number, line in enumerate(lines, offset):
         body = line.body
         if len(body) > MAX_COLUMNS:
             body = f"{head(body, MAX_COLUMNS)}… [line cut: {len(body)} characters]"
@@ -183,7 +187,7 @@ def _page(text: str, offset: int, limit: int) -> _Page:
         if size > MAX_BYTES and shown:
             break
         shown.append(row)
-    return _Page("\n".join(shown), offset, offset + len(shown) - 1, len(lines))
+    return _Page("\n".join(shown), offset, offset + len(shown) - 1, sum(1 for _ in each_line(text)))
 
 
 def _result(target: Target, page: _Page, digest: str, decoded: Text, unsaved: bool) -> ToolResult:

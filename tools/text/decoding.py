@@ -237,14 +237,18 @@ def split_lines(text: str) -> list[Line]:
 
     A text that ends with a line end has no further, empty line; the empty text has no line at all.
     """
-    lines: list[Line] = []
+    return list(each_line(text))
+
+
+def each_line(text: str) -> Iterator[Line]:
+    """Yield the lines of ``split_lines`` one by one: all at once take twenty times the memory of a text of short
+    lines."""
     at = 0
     for found in _LINE_END.finditer(text):
-        lines.append(Line(at, text[at : found.start()], found.group()))
+        yield Line(at, text[at : found.start()], found.group())
         at = found.end()
     if at < len(text):
-        lines.append(Line(at, text[at:], ""))
-    return lines
+        yield Line(at, text[at:], "")
 
 
 def to_lf(text: str) -> str:

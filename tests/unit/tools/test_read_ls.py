@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,17 @@ async def test_long_files_come_in_pages(ctx: FakeToolContext) -> None:
         await read(ctx, "a.txt", offset=2501)
 
 
+async def test_a_page_takes_little_memory(ctx: FakeToolContext) -> None:
+    (ctx.workspace / "a.txt").write_bytes(b"1\n" * 200_000)
+    tracemalloc.start()
+    try:
+        result = await read(ctx, "a.txt", limit=10)
+        assert tracemalloc.get_traced_memory()[1] < 8 * 400_000
+    finally:
+        tracemalloc.stop()
+    assert "(Lines 1-10 of 200000." in result.content
+
+
 async def test_long_lines_and_many_bytes_are_cut(ctx: FakeToolContext) -> None:
     (ctx.workspace / "a.txt").write_text("x" * 5000 + "\n" + ("y" * 1000 + "\n") * 200)
     content = (await read(ctx, "a.txt")).content
@@ -82,7 +94,7 @@ async def test_unsaved_text_of_the_editor_is_shown_and_said(ctx: FakeToolContext
 
 async def test_binary_files_are_refused_with_their_size(ctx: FakeToolContext) -> None:
     (ctx.workspace / "a.bin").write_bytes(b"\0\1\2\3\4\5")
-    with pytest.raises(ToolError, match="binary file of 6 bytes"):
+    with pytest.raises(ToolError, match=r"binary file of 6 bytes.*Use a command"):
         await read(ctx, "a.bin")
 
 

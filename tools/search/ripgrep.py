@@ -118,24 +118,19 @@ async def find_lines(
             "paths": [only] if only else [],
         }
         argv = [sys.executable, "-I", "-c", _PLAIN_SEARCH, _ROOT, json.dumps(wanted)]
-    data, cut, error = await (_ripgrep if rg is not None else _collect)(argv, root, MAX_BYTES)
+    data, cut, error = await (_ripgrep if rg is not None else _collect)(argv, root, MAX_BYTES, include)
     if not data and error:
         raise ToolError(f"The search failed: {head(error.strip(), 1000)}")
-    return SearchResult(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
+    return SearchResult(lines=await asyncio.to_thread(_parse, data), cut=cut)
 
 
-def _parse(data: str, include: Glob | None) -> tuple[tuple[str, int, str], ...]:
+def _parse(data: str) -> tuple[tuple[str, int, str], ...]:
     found: list[tuple[str, int, str]] = []
-    verdicts: dict[str, bool] = {}
     for line in data.split("\n"):
         path, separator, rest = line.partition("\0")
         number, colon, text = rest.partition(":")
         if separator and colon and number.isdigit():
-            path = _relative(path)
-            if path not in verdicts:
-                verdicts[path] = include is None or include.match(path)
-            if verdicts[path]:
-                found.append((path, int(number), text.rstrip("\r")))
+            found.append((_relative(path), int(number), text.rstrip("\r")))
     return tuple(found)
 
 
@@ -143,9 +138,11 @@ def _relative(path: str) -> str:
     return path.replace(os.sep, "/").removeprefix("./")
 
 
-async def _ripgrep(argv: Sequence[str], root: Path, limit: int) -> tuple[str, bool, str]:
+async def _ripgrep(
+    argv: Sequence[str], root: Path, limit: int, include: Glob | None = None
+) -> tuple[str, bool, str]:
     """``_collect`` of ripgrep. When it gets stuck in an ignore file that has no end, it is run without them."""
-    running = asyncio.ensure_future(_collect(argv, root, limit))
+    running = asyncio.ensure_future(_collect(argv, root, limit, include))
     try:
         await asyncio.wait({running}, timeout=SLOW_S)
         if not running.done():
@@ -153,7 +150,7 @@ async def _ripgrep(argv: Sequence[str], root: Path, limit: int) -> tuple[str, bo
             if await looking and not running.done():
                 await _canceled(running)
                 program, *rest = argv
-                return await _collect([program, "--no-ignore", *rest], root, limit)
+                return await _collect([program, "--no-ignore", *rest], root, limit, include)
         await asyncio.wait({running})
     finally:
         if not running.done():
@@ -167,12 +164,18 @@ async def _canceled(running: asyncio.Future[tuple[str, bool, str]]) -> None:
         raise asyncio.CancelledError
 
 
-async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, bool, str]:
-    """Return the output of a program, whether it was cut, and its stderr when it failed."""
+async def _collect(
+    argv: Sequence[str], cwd: Path, limit: int, include: Glob | None = None
+) -> tuple[str, bool, str]:
+    """Return the output of a program, whether it was cut, and its stderr when it failed.
+
+    ``include``: of a search, only the lines of these files, so that others do not use up the ``limit``.
+    """
     out, err = bytearray(), bytearray()
+    wanted: Callable[[bytes], bytes] = bytes if include is None else _lines_of(include)
 
     def keep(fd: int, data: bytes) -> bool:
-        (out if fd == 1 else err).extend(data)
+        (out if fd == 1 else err).extend(wanted(data) if fd == 1 else data)
         return len(out) + len(err) < limit
 
     try:
@@ -189,6 +192,25 @@ async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, boo
     cut = ended.timed_out or len(out) >= limit
     failed = ended.exit_code not in (0, 1) and not cut
     return out.decode("utf-8", "replace"), cut, err.decode("utf-8", "replace") if failed else ""
+
+
+def _lines_of(include: Glob) -> Callable[[bytes], bytes]:
+    """Return a function that takes the output of a search in pieces, and returns its lines of these files."""
+    rest = b""
+    verdicts: dict[bytes, bool] = {}
+
+    def is_wanted(line: bytes) -> bool:
+        path = line.partition(b"\0")[0]
+        if path not in verdicts:
+            verdicts[path] = include.match(_relative(path.decode("utf-8", "replace")))
+        return verdicts[path]
+
+    def wanted(data: bytes) -> bytes:
+        nonlocal rest
+        *lines, rest = (rest + data).split(b"\n")
+        return b"".join(line + b"\n" for line in lines if is_wanted(line))
+
+    return wanted
 
 
 SLOW_S = 0.5

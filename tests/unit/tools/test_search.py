@@ -117,6 +117,18 @@ async def test_grep_can_be_limited_to_names(ctx: FakeToolContext) -> None:
     assert await grep(ctx, "nowhere to be found") == ["No lines match."]
 
 
+async def test_matches_in_other_files_leave_room_for_included_ones(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ripgrep, "MAX_BYTES", 20_000)
+    for number in range(50):
+        (ctx.workspace / f"{number}.jsonl").write_bytes(b"needle\n" * 1000)
+        (ctx.workspace / f"{number}.py").write_bytes(b"needle\n")
+    result = await GrepTool().run(GrepInput(pattern="needle", include="*.py"), ctx)
+    assert result.metadata["count"] == 50
+    assert "stopped early" not in result.content
+
+
 async def test_grep_matches_the_end_of_crlf_lines(ctx: FakeToolContext) -> None:
     assert await grep(ctx, r"Cart \{\}$") == ["src/cart.ts", "1→class Cart {}"]
 

@@ -64,7 +64,7 @@ def _plan(
             is_folder = entry.is_dir(follow_symlinks=False)
             if dependency_folders.wanted([path], links, b"") and entry.is_dir():
                 linked_folders.append(path)
-            elif name == ".git" or any(fnmatchcase(name, pattern) for pattern in left_out):
+            elif name == ".git" or _is_left_out(name, is_folder, left_out):
                 continue
             elif is_folder:
                 waiting.append(path)
@@ -95,18 +95,24 @@ def _scan(top: Path, folder: bytes) -> list[os.DirEntry[bytes]]:
 
 
 def ignored_names(workspace: Path) -> tuple[str, ...]:
-    """Return the names to leave out: large folders, and plain names in the top folder's ``.gitignore``."""
-    names = list(HEAVY)
+    """Return what to leave out: plain names in the top folder's ``.gitignore``, with ``!`` exceptions; and large
+    folders."""
     try:
         data = read_regular(workspace / ".gitignore", _MAX_IGNORE)
         lines = data.decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         lines = []
-    for line in lines:
-        name = line.strip().strip("/")
-        if name and "/" not in name and not name.startswith(("#", "!")):
-            names.append(name)
-    return tuple(dict.fromkeys(names))
+    names = (line.strip().removeprefix("/") for line in lines)
+    plain = (name for name in names if name and "/" not in name.rstrip("/") and not name.startswith("#"))
+    return tuple(dict.fromkeys((*plain, *HEAVY)))
+
+
+def _is_left_out(name: str, is_folder: bool, left_out: Sequence[str]) -> bool:
+    for line in reversed(left_out):  # the last line that fits decides
+        pattern = line.removeprefix("!")
+        if (is_folder or not pattern.endswith("/")) and fnmatchcase(name, pattern.rstrip("/")):
+            return pattern == line
+    return False
 
 
 class _PlainBase(Struct, frozen=True):

@@ -87,6 +87,21 @@ async def test_folder_ignored_by_its_repository_is_copied_without_git(tmp_path: 
     await copy.close()
 
 
+@pytest.mark.parametrize("with_git", [True, False])
+async def test_exceptions_in_gitignore_are_copied(with_git: bool, tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    put(top, ".gitignore", b"*\n!*/\n!*.py\n!.gitignore\nold/\n/data\n")
+    for name in ("a.py", "src/b.py", "src/c.txt", "old/d.py", "data/e.py"):
+        put(top, name, b"x")
+    copies = _plain(top, tmp_path / "state", with_git)
+    copy = await copies.open("x:A", await copies.base())
+    assert set(kept_files(copy.root)) == {".gitignore", "a.py", "src/b.py"}
+    put(copy.root, "src/new.py", b"x")
+    put(copy.root, "src/new.txt", b"x")
+    assert [change.name for change in (await copy.outcome())[0]] == ["src/new.py"]
+    await copy.close()
+
+
 async def test_ignored_folders_are_linked_and_never_count_as_changes(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["clean"](top)

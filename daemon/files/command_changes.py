@@ -87,7 +87,8 @@ class CommandWatches:
         self._thread: ThreadPoolExecutor | None = None
         self._built = False
         self._expected = False
-        self._given_up = False
+        self.given_up = False
+        """Changes are not recorded: there are too many files, or they could not be watched."""
         self._closed = False
         self._lock = threading.Lock()
         self._watches: list[_Watch] = []
@@ -98,13 +99,13 @@ class CommandWatches:
 
     def expect(self) -> None:
         """Read the tree before a command runs, while the user still thinks about it."""
-        if not (self._built or self._given_up or self._closed or self._expected):
+        if not (self._built or self.given_up or self._closed or self._expected):
             self._expected = True
             self._run(self._build).add_done_callback(lambda _: self._cover_in_background())
 
     async def watch(self, places: Sequence[Place]) -> CommandWatch:
         """Watch a command. Its changes are kept in all of ``places`` and reported to the first. Never raises."""
-        if self._given_up or self._closed:
+        if self.given_up or self._closed:
             return NoWatch()
         watch = _Watch(self, places)
         loop = asyncio.get_running_loop()
@@ -208,7 +209,7 @@ class CommandWatches:
     # -- in the thread --
 
     def _build(self) -> None:
-        if self._built or self._given_up:
+        if self._built or self.given_up:
             return
         with self._giving_up():
             self._tree.build()
@@ -221,7 +222,7 @@ class CommandWatches:
                 return
             self._add(watch)  # before reading, so that later writes are noted
         with self._giving_up():
-            if self._built and not self._given_up:
+            if self._built and not self.given_up:
                 self._collect()
         with self._lock:
             if not watch.late:
@@ -230,7 +231,7 @@ class CommandWatches:
                 self.writes.begin(watch.notes)
 
     def _cover(self) -> bool:
-        if not self._built or self._given_up:
+        if not self._built or self.given_up:
             return False
         with self._lock:
             busy = bool(self._watches)
@@ -250,7 +251,7 @@ class CommandWatches:
 
     def _give_up(self, why: str) -> None:
         log.warning("what commands change is not watched: %s", why)
-        self._given_up = True
+        self.given_up = True
         self.events.close()
 
     def _collect(self) -> None:
@@ -262,7 +263,7 @@ class CommandWatches:
                     watch.deltas[delta.path] = delta if first is None else first.then(delta)
 
     def _end(self, watch: _Watch) -> tuple[list[CommandChange], list[_Made]]:
-        if self._given_up or not self._built:
+        if self.given_up or not self._built:
             return [], []
         try:
             self._collect()

@@ -7,15 +7,19 @@ import logging
 from typing import TYPE_CHECKING
 
 from daemon.files.history import SessionHistory
+from daemon.files.tree import MAX_FILES
 from daemon.model.events import FileChanged
 from daemon.store.trace_store import StoreError
+from tools.localization import t
 from tools.paths import rule_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from daemon.files.history import Place
     from daemon.files.versions import Version
     from daemon.loop.policy import Policy
+    from tools.tool import CommandWatch
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +34,7 @@ class FileWork:
             services.now,
             services.workspace,
             on_written=self._written,
-            watch=services.watching.commands.watch,
+            watch=self._watch,
             writes=services.watching.commands.writes,
             read_only=record.foreign,
         )
@@ -38,6 +42,19 @@ class FileWork:
         """Held by a turn, and while changes of files are undone."""
         self._record = record
         self._policy = policy
+
+    async def _watch(self, places: Sequence[Place]) -> CommandWatch:
+        commands = self._record.services.watching.commands
+        watch = await commands.watch(places)
+        if commands.given_up:
+            self._record.notice_once(
+                t(
+                    "Changes by commands cannot be undone: this folder has more than {count} files, or could not be "
+                    "watched. Add what is not needed to .gitignore.",
+                    count=f"{MAX_FILES:,}",
+                )
+            )
+        return watch
 
     def _written(self, versions: Sequence[Version]) -> None:
         written: list[tuple[str, str]] = []

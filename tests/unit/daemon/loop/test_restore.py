@@ -12,7 +12,7 @@ import pytest
 from daemon.files.restore import ConflictError, RestoreRefusedError
 from daemon.loop.session import BusyError, Session
 from daemon.loop.undo import Restorer, UnknownChangeError
-from daemon.model.events import FileChanged, FilesRestored
+from daemon.model.events import FileChanged, FilesRestored, Notice
 from daemon.model.messages import NotePart, TextPart
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
@@ -444,6 +444,18 @@ async def test_command_changes_are_undone_and_redone(tmp_path: Path) -> None:
         assert "five" in path.read_text()
         assert not (bench.workspace / "gone.txt").exists()
         assert (bench.workspace / "x/y/new.txt").read_text() == "new\n"
+
+
+async def test_commands_without_undo_are_announced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.files.tree.MAX_FILES", 1)
+    async with daemon(tmp_path) as bench:
+        for name in ("one.txt", "two.txt"):
+            (bench.workspace / name).write_text("x\n")
+        await worked(bench, bash("echo y > one.txt"), bash("echo z > one.txt"))
+        assert not bench.events(FileChanged)
+        assert ["cannot be undone" in notice.text for notice in bench.events(Notice)] == [True]
 
 
 async def test_a_canceled_command_is_in_the_history(tmp_path: Path) -> None:

@@ -57,9 +57,9 @@ class Outlets:
             return ""
         return t("Sessions are stored here, and copied to the database later. {problem}", problem=problem)
 
-    def dump(self, session: Session) -> None:
-        """Write the step tree of a session while it works, if its settings ask for it."""
-        if not session.config.settings.traces.debug_trace or session.parent is not None:
+    def dump(self, session: Session, config: Config | None = None) -> None:
+        """Write the step tree of a session while it works, if its settings ask for it, or those of a client."""
+        if not (config or session.config).settings.traces.debug_trace or session.parent is not None:
             return
         if self._dumps is None:
             from daemon.steps.live import LiveDumps

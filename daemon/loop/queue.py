@@ -6,10 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from daemon.config import Config
+    from daemon.loop.policy import ClientSettings
     from daemon.model.messages import StopReason
     from daemon.model.traces import QueuedPrompt
 
@@ -34,6 +37,8 @@ class PendingPrompt(Struct):
     """Left by a crash, and not held by the user before it: it follows the user's next prompt."""
     edited: bool = False
     """The user is at it: it is not taken meanwhile."""
+    client: ClientSettings | None = None
+    """Settings that hold from the beginning of its turn; None: those in force."""
 
     @property
     def ready(self) -> bool:
@@ -66,9 +71,11 @@ class PromptQueue:
         """Return the waiting prompts, in order."""
         return tuple(waiting.prompt for waiting in self._waiting)
 
-    def add(self, prompt: QueuedPrompt, *, first: bool = False) -> PendingPrompt:
+    def add(
+        self, prompt: QueuedPrompt, client: ClientSettings | None = None, *, first: bool = False
+    ) -> PendingPrompt:
         """Add a prompt at the end, or before all others."""
-        waiting = PendingPrompt(prompt, asyncio.get_running_loop().create_future())
+        waiting = PendingPrompt(prompt, asyncio.get_running_loop().create_future(), client=client)
         self._waiting.insert(0 if first else len(self._waiting), waiting)
         return waiting
 
@@ -106,12 +113,22 @@ class PromptQueue:
     def _find(self, prompt_id: str) -> PendingPrompt | None:
         return next((waiting for waiting in self._waiting if waiting.prompt.prompt_id == prompt_id), None)
 
-    def hold(self, held: bool) -> bool:
-        """Hold all waiting prompts until the user releases them, or release them. False when that changes nothing."""
+    def hold(self, held: bool, client: ClientSettings | None = None) -> bool:
+        """Hold all waiting prompts until the user releases them, or release them. False when that changes nothing.
+
+        ``client``: settings of the client that releases them.
+        """
         others = [waiting for waiting in self._waiting if waiting.follows or waiting.prompt.held != held]
         for waiting in others:
             waiting.hold(held)
+            waiting.client = client or waiting.client
         return bool(others)
+
+    def restrict(self, config: Config) -> None:
+        """Have the waiting prompts work as in a folder that is not trusted, with these settings."""
+        for waiting in self._waiting:
+            if waiting.client is not None:
+                waiting.client = replace(waiting.client, trust="restricted", config=config)
 
     def steer(self) -> list[QueuedPrompt]:
         """Remove and return the prompts to send between two steps; ends with the running turn, see

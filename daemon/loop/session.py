@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from daemon.agents.loader import AgentProfile
     from daemon.config import Config
     from daemon.loop.features import Driver, SessionHooks, TurnRuns
+    from daemon.loop.policy import ClientSettings
     from daemon.loop.services import Services
     from daemon.loop.step import Received
     from daemon.model.permissions import Mode, PermissionRequest, Trust
@@ -280,8 +281,10 @@ class Session:
         prompt_id: str | None = None,
         when_busy: Literal["queue", "refuse", "steer"] = "queue",
         planner: PromptPlanner | None = None,
+        client: ClientSettings | None = None,
     ) -> TurnResult:
-        """Work on a prompt; returns when the turn that did has ended. ``planner``: see QueuedPrompt.
+        """Work on a prompt; returns when the turn that did has ended. ``planner``: see QueuedPrompt, ``client``: see
+        PendingPrompt.
 
         Raises BusyError when a turn is running and ``when_busy`` is ``refuse``, and ReadOnlySessionError for the record
         of a child that has ended. Cancelling the caller does not cancel the turn: a window may close while the agent
@@ -306,11 +309,11 @@ class Session:
         )
         if self.running:
             # A prompt after a stop is not held back by it, but sent with it.
-            waiting = self._queue.add(prompt, first=self._running.canceling and self._running.taken)
+            waiting = self._queue.add(prompt, client, first=self._running.canceling and self._running.taken)
         else:
             # It goes before prompts that a crash left waiting; prompts held back by a stop stay held.
             self._queue.follow()
-            waiting = self._queue.add(prompt, first=True)
+            waiting = self._queue.add(prompt, client, first=True)
         if self.running or self.files.lock.locked():
             try:
                 self._queue_changed()
@@ -358,11 +361,11 @@ class Session:
         self._take_up()
         return True
 
-    def send_queue(self) -> None:
+    def send_queue(self, client: ClientSettings | None = None) -> None:
         """Send waiting prompts now. Those held after a stop wait for this, those left by a crash for this or the next
-        prompt."""
+        prompt. ``client``: settings of the client that asks for it."""
         self.check_writable()
-        if self._queue.hold(False):
+        if self._queue.hold(False, client):
             self._queue_changed()
         self._take_up()
 
@@ -409,6 +412,11 @@ class Session:
         """Bring the session to rest after its turn broke off. ``ended``: records of children that a killed daemon left
         at work, by their id. Raises StoreError."""
         close_what_is_open(self.record, self.services.store, self.model, why, ended or {})
+
+    def restrict(self, config: Config) -> None:
+        """Restrict the work under way and the prompts that wait: the folder is no longer trusted."""
+        self.policy.use(trust="restricted", config=config)
+        self._queue.restrict(config)
 
     def make_read_only(self, why: str) -> None:
         """Take nothing more, at once."""
@@ -514,6 +522,7 @@ class Session:
                     continue
                 waiting, resumed = resumed or self._queue.take(), None
                 self._running.taken = True
+                self.policy.client = waiting.client or self.policy.client
                 try:
                     if self.state.turn is not None and not goes_on:
                         self.close_open(STOPPED if waits_for_answer(self.state) else UNSTORED)

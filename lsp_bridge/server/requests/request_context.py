@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from daemon.loop.policy import ClientSettings
 from daemon.model.branches import root_of
 from daemon.permission.rules import RuleSet
 from daemon.provider.choose import ModelChoice, is_provider_variable
@@ -147,27 +148,33 @@ class RequestContext(Struct):
         """Return the session; at rest, with this client's settings and keys. Raises UnknownTraceError, StoreError."""
         choice = await self.choice()
         session = await self.core.session(session_id)
-        if session.running:
-            self.restrict(session)
-        else:
-            self.adopt(session, choice)
+        self.adopt(session, choice)
         return session
 
-    def adopt(self, session: Session, choice: ModelChoice) -> None:
-        """Have the session work with this client's settings, trust and keys from now on."""
-        session.policy.use(
+    def adopt(self, session: Session, choice: ModelChoice) -> ClientSettings:
+        """Have a session at rest work with this client's settings, trust and keys from now on. A turn under way keeps
+        those that it began with, and is only restricted.
+
+        Returns them, for prompts that wait.
+        """
+        settings = ClientSettings(
             config=self.client_config(),
             trust=self.client_trust(),
             env=self.provider_env(),
             unattended=self.client.options.unattended,
             default_model=choice.model,
         )
-        self.core.outlets.dump(session)
+        if session.running:
+            self.restrict(session)
+        else:
+            session.policy.client = settings
+        self.core.outlets.dump(session, settings.config)
+        return settings
 
     def restrict(self, session: Session) -> None:
         """Restrict a session at once where the folder is no longer trusted, whoever started its work."""
         if self.client_trust() == "restricted" and session.trust != "restricted":
-            session.policy.use(trust="restricted", config=self.client_config())
+            session.restrict(self.client_config())
 
     # -- a session as this client sees it --
 

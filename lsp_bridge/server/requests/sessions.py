@@ -270,7 +270,7 @@ class SessionRequests(RequestArea):
         self._context.check_rules()
         choice = await self._context.choice()
         session = await self._core.session(params.session_id)
-        self._context.adopt(session, choice)
+        client = self._context.adopt(session, choice)
         self._notice_once(session, choice)
         prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
         turn = session.session_id, prompt_id
@@ -287,6 +287,7 @@ class SessionRequests(RequestArea):
                 prompt_id=prompt_id,
                 when_busy=params.when_busy,
                 planner=params.planner,
+                client=client,
             )
         finally:
             self._context.client.turns.discard(turn)
@@ -322,7 +323,7 @@ class SessionRequests(RequestArea):
             updates["budget"] = params.budget.model_dump()
         self._core.update_session(session, updates)
         if params.mode is not None:
-            # The client's trust applies to the session that it changes.
+            # The client's trust applies to the session that it changes, but not to a turn under way.
             self._context.adopt(session, await self._context.choice())
             self._core.permissions.release(session.session_id, self._context.client_name)
         if params.model is not None or params.budget is not None:
@@ -352,8 +353,7 @@ class SessionRequests(RequestArea):
         self._context.check_rules()
         choice = await self._context.choice()
         session = await self._core.session(params.session_id)
-        self._context.adopt(session, choice)
-        session.send_queue()
+        session.send_queue(self._context.adopt(session, choice))
         return p.Empty()
 
     # -- helpers --

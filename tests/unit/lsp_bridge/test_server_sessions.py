@@ -511,3 +511,71 @@ async def test_a_stopped_queue_waits_for_the_client_to_send_it() -> None:
         assert (loaded["session"]["status"], len(loaded["queue"])) == ("idle", 1)
         await client.request("goalwright/queue/send", {"sessionId": session_id})
         assert (await client.answer(second))["stopReason"] == "end_turn"
+
+
+# -- settings of the clients --
+
+
+async def choose_by_key(env: dict[str, str], configured: str | None) -> ModelChoice:
+    return ModelChoice("fake/paid" if "ANTHROPIC_API_KEY" in env else "fake/keyless", False, "")
+
+
+EDITOR = {
+    "env": {"ANTHROPIC_API_KEY": "sk-ant-of-the-editor"},
+    "settings": {"permission": {"bash": {"*": "allow", "touch *": "deny"}}},
+}
+TOUCH = Call("bash", {"command": "touch here", "description": "Make a file"})
+
+
+async def test_a_waiting_prompt_leaves_the_running_turn_as_it_is() -> None:
+    hold = Hold()
+    async with served([hold, TOUCH], "one", TOUCH, "two", chooser=choose_by_key) as door:
+        editor = await door.client("editor", **EDITOR)
+        session_id = await new_session(editor)
+        first = prompt(editor, session_id, "first")
+        await hold.reached.wait()
+        terminal = await door.client("terminal", settings=ALLOW)
+        second = prompt(terminal, session_id, "second")
+        await editor.event("queue_changed")
+        await terminal.request("goalwright/session/set", {"sessionId": session_id, "mode": "accept-edits"})
+        hold.go.set()
+        await editor.answer(first)
+        assert not (door.bench.workspace / "here").exists()
+        await terminal.answer(second)
+        assert (door.bench.workspace / "here").exists()
+        assert door.bench.models.models == ["fake/paid"] * 2 + ["fake/keyless"] * 2
+
+
+async def test_an_untrusting_client_restricts_what_waits_too() -> None:
+    hold = Hold()
+    async with served([hold, "one"], TOUCH, "two") as door:
+        editor = await door.client("editor", settings=ALLOW)
+        session_id = await new_session(editor)
+        first = prompt(editor, session_id, "first")
+        await hold.reached.wait()
+        second = prompt(editor, session_id, "second")
+        await editor.event("queue_changed")
+        reloaded = await door.client("editor", settings=ALLOW, trusted=False)
+        await reloaded.request("goalwright/session/load", {"sessionId": session_id})
+        hold.go.set()
+        await editor.answer(first)
+        await editor.answer(second)
+        assert not (door.bench.workspace / "here").exists()
+
+
+async def test_prompts_sent_from_the_queue_use_the_senders_settings() -> None:
+    hold = Hold()
+    async with served([hold, "one"], TOUCH, "two", chooser=choose_by_key) as door:
+        editor = await door.client("editor", **EDITOR)
+        session_id = await new_session(editor)
+        prompt(editor, session_id, "first")
+        await hold.reached.wait()
+        second = prompt(editor, session_id, "second")
+        await editor.event("queue_changed")
+        await editor.request("goalwright/session/cancel", {"sessionId": session_id, "holdQueue": True})
+        terminal = await door.client("terminal", settings=ALLOW)
+        await until(lambda: not door.bench.core.running)
+        await terminal.request("goalwright/queue/send", {"sessionId": session_id})
+        await editor.answer(second)
+        assert (door.bench.workspace / "here").exists()
+        assert door.bench.models.models == ["fake/paid", "fake/keyless", "fake/keyless"]

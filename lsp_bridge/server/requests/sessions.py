@@ -304,9 +304,6 @@ class SessionRequests(RequestArea):
     async def set(self, params: p.SessionSetParams) -> p.SessionResult:
         """Change title, model, mode, agent or limits."""
         session = await self._core.session(params.session_id)
-        if params.agent is not None:
-            agents = session.services.agents
-            switch_to(session, await asyncio.to_thread(agents.find, params.agent, session.trust))
         updates: dict[str, Any] = {}
         if params.mode is not None:
             _check_mode(params.mode, self._context.client_trust())
@@ -321,6 +318,9 @@ class SessionRequests(RequestArea):
         if params.budget is not None:
             _check_budget(params.budget)
             updates["budget"] = params.budget.model_dump()
+        if params.agent is not None:  # after all checks, because a rejected request changes nothing
+            agents = session.services.agents
+            switch_to(session, await asyncio.to_thread(agents.find, params.agent, session.trust))
         self._core.update_session(session, updates)
         if params.mode is not None:
             # The client's trust applies to the session that it changes, but not to a turn under way.

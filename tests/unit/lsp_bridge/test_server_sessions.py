@@ -579,3 +579,13 @@ async def test_prompts_sent_from_the_queue_use_the_senders_settings() -> None:
         await editor.answer(second)
         assert (door.bench.workspace / "here").exists()
         assert door.bench.models.models == ["fake/paid", "fake/keyless", "fake/keyless"]
+
+
+async def test_a_rejected_change_of_a_session_changes_nothing() -> None:
+    async with served() as door:
+        client = await door.client(trusted=False)
+        session_id = await new_session(client)
+        changes = {"sessionId": session_id, "agent": "plan", "mode": "auto"}
+        await client.refused("goalwright/session/set", changes)
+        loaded = await client.request("goalwright/session/load", {"sessionId": session_id})
+        assert loaded["session"]["trace"]["agent"] == "build"

@@ -18,6 +18,7 @@ from lsp_bridge.cli.acp.updates import Translator, notice
 from lsp_bridge.cli.client import DaemonError, RpcError
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.cli.text import shown_line
+from lsp_bridge.protocol.handshake import ErrorCode
 from tools.json_access import integer, mapping, mappings, string
 from tools.localization import noted, t
 from tools.process.background import Background
@@ -321,14 +322,24 @@ class LiveSession:
 
     async def _ask(self, request_id: str, request: dict[str, Any]) -> None:
         try:
-            answer = await questions.permission(request, self.workspace, self._option)
-            client = await self.connect()
-            await client.request("goalwright/permission/reply", {"requestId": request_id, **answer})
+            try:
+                await self._reply(request_id, request)
+            except RpcError as error:
+                if error.code not in (ErrorCode.INVALID_PARAMS, ErrorCode.STORE_FAILED):
+                    raise
+                self.tell(str(error))
+                # The request still waits. What could not be remembered can be allowed once.
+                await self._reply(request_id, {**request, "suggestions": ()})
         except _GONE:
             pass  # somebody else has answered, the turn has ended, or the question waits for other clients
         finally:
             self._asking.pop(request_id, None)
             self._call_over(questions.call_id(request))
+
+    async def _reply(self, request_id: str, request: dict[str, Any]) -> None:
+        answer = await questions.permission(request, self.workspace, self._option)
+        client = await self.connect()
+        await client.request("goalwright/permission/reply", {"requestId": request_id, **answer})
 
     def _choice_awaited(self, start_id: str) -> None:
         if start_id not in self._asking:
@@ -339,16 +350,30 @@ class LiveSession:
         try:
             listed = await self.request("goalwright/explore/list", about)
             explorations = mappings(listed.get("explorations"))
-            chosen = await questions.branch(explorations[-1], self._option) if explorations else ""
-            if chosen:
-                await self.request("goalwright/explore/select", {"choice": [chosen]})
-            else:
-                await self.request("goalwright/explore/leave", about)
+            exploration = explorations[-1] if explorations else None
+            while exploration and (chosen := await questions.branch(exploration, self._option)):
+                if await self._merge(chosen):
+                    return
+                # The choice is still open. An editor that answers by itself must not choose the same one again.
+                others = [one for one in mappings(exploration.get("branches")) if one.get("id") != chosen]
+                exploration = {**exploration, "branches": others}
+            await self.request("goalwright/explore/leave", about)
         except _GONE:
             pass
         finally:
             self._asking.pop(start_id, None)
             self._call_over(questions.choice_id(start_id))
+
+    async def _merge(self, branch_id: str) -> bool:
+        """Merge a branch; when that fails, say why and return False."""
+        try:
+            done = await self.request("goalwright/explore/select", {"choice": [branch_id]})
+        except RpcError as error:
+            self.tell(str(error))
+            return False
+        if done.get("applied") is not True:
+            self.tell(string(done.get("title")))
+        return done.get("applied") is True
 
     def _call_over(self, call_id: str) -> None:
         """End a call that the editor knows by its question alone, so that it does not show it as running."""

@@ -127,6 +127,11 @@ def limited(diff: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -
     return "\n".join(shown) + f"\n… {total - len(shown)} more lines of this diff are not shown.\n"
 
 
+def is_limited(diff: str) -> bool:
+    """Return whether ``limited`` left something out. No other line of a diff begins with ``…``."""
+    return "\n…" in diff
+
+
 def common_ends(
     old: Sequence[T], new: Sequence[T], same: Callable[[T, T], bool] = operator.eq
 ) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from lsp_bridge.protocol.permission_text import (
     question_lines,
     warning_lines,
 )
+from tools.diff.unified_diff import is_limited
 from tools.json_access import mapping, mappings, string
 from tools.localization import t
 from tools.text.terminal import shown
@@ -305,10 +306,18 @@ def request_content(request: dict[str, Any], workspace: Path) -> list[ToolConten
     """Return the content of a question: diffs, the command, warnings, the rule that asks; the model's words last."""
     lines = [action_detail(request), *warning_lines(request), *note_lines(request), *question_lines(request)]
     text = "\n".join(line for line in (*lines, *model_lines(request)) if line)
-    found = [
-        one for file in mappings(request.get("files")) for one in diffs(string(file.get("diff")), workspace)
-    ]
+    found = [one for file in mappings(request.get("files")) for one in _proposed(file, workspace)]
     return [*found, *([_text(text)] if text else [])]
+
+
+def _proposed(file: dict[str, Any], workspace: Path) -> Sequence[ToolContent]:
+    """Return the change of a file, hunk by hunk. A diff that was cut off lacks hunks, and that of a binary file or of a
+    move has none, so it is shown as text."""
+    text = string(file.get("diff"))
+    hunks = diffs(text, workspace)
+    if hunks and not is_limited(text):
+        return hunks
+    return [_text(text)] if text else []
 
 
 def _text(text: str) -> schema.ContentToolCallContent:

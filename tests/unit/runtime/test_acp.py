@@ -385,6 +385,26 @@ async def test_a_question_shows_all_and_the_models_words_last() -> None:
     assert lines[-1] == 'the model says: "harmless"'
 
 
+CUT = "… 9 more lines of this diff are not shown.\n"
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        f"--- /dev/null\n+++ b/x\n@@ -0,0 +1,10 @@\n+a\n{CUT}",
+        f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n{CUT}",
+        "rename from a.py\nrename to b.py\n",
+        "Binary file x\n",
+    ],
+    ids=["cut in a hunk", "cut between hunks", "move", "binary"],
+)
+async def test_a_change_without_all_its_hunks_is_shown_as_text(diff: str) -> None:
+    asker = Asker(0)
+    await questions.permission({"files": [{"path": "x", "diff": diff, "hunks": 2}]}, WORK, asker)
+    content: Any = asker.calls[0][0].content
+    assert content[0].content.text == diff
+
+
 async def test_a_question_of_a_sub_agent_has_an_id_of_its_own() -> None:
     asker = Asker(0, 0)
     await questions.permission({**COMMAND, "requestId": "r1"}, WORK, asker)

@@ -89,6 +89,7 @@ test("a diff that was cut off offers the whole file only, as does a file without
   assert.equal(units(three()), 3);
   assert.equal(units(three({ hunks: 9 })), 1);
   assert.equal(units(three({ hunks: 0 })), 1);
+  assert.equal(units(three({ diff: `${DIFF}… 9 more lines of this diff are not shown.\n` })), 1);
 });
 
 test("an edited text is what is sent, whatever hunks were left out", () => {

@@ -24,14 +24,19 @@ ReadLine = Callable[[str], Awaitable[str | None]]
 
 
 def hunks_of(diff: str) -> list[str]:
-    """Return the hunks of the diff of one file. Lines of content never begin with ``@``: they have a sign before it."""
+    """Return the hunks of the diff of one file. Lines of content never begin with ``@``: they have a sign before it.
+
+    Without the last one of a diff that was cut off: its end may be missing, and nobody accepts what they cannot see.
+    """
+    from tools.diff.unified_diff import is_limited  # needs libraries that only a daemon loads at its start
+
     found: list[list[str]] = []
     for line in diff.split("\n"):
         if line.startswith("@@"):
             found.append([])
         if found and line[:1] in ("@", " ", "+", "-", "\\"):
             found[-1].append(line)
-    return ["\n".join(lines) for lines in found]
+    return ["\n".join(lines) for lines in (found[:-1] if is_limited(diff) else found)]
 
 
 def can_choose(request: Mapping[str, Any]) -> bool:

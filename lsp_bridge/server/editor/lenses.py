@@ -22,7 +22,7 @@ from lsp_bridge.server.editor.given import (
     REJECT_HUNK,
     SHOW_CHANGES,
 )
-from tools.diff.unified_diff import hunk_spans, opcodes
+from tools.diff.unified_diff import hunk_spans, is_limited, opcodes
 from tools.localization import t
 from tools.text.decoding import decode, split_lines, to_lf
 from tools.tool import ProposedFile, ToolError
@@ -131,7 +131,7 @@ def parts(file: FileDiff) -> int:
     are not decided one by one.
     """
     seen = sum(line.startswith("@@ -") for line in file.diff.split("\n"))
-    return file.hunks if file.hunks > 1 and seen == file.hunks else 1
+    return file.hunks if file.hunks > 1 and seen == file.hunks and not is_limited(file.diff) else 1
 
 
 def _line(starts: list[int], offset: int, length: int) -> int:

@@ -24,7 +24,7 @@ from lsp_bridge.server.editor.given import (
 )
 from lsp_bridge.server.editor.lenses import Decisions, hunk_positions, parts
 from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
-from tools.diff.unified_diff import unified
+from tools.diff.unified_diff import limited, unified
 from tools.tool import FileChange, ProposedFile
 
 BASE = "".join(f"line {number}\n" for number in range(1, 31))
@@ -179,6 +179,8 @@ def test_hunks_of_a_truncated_diff_are_one_part() -> None:
     file = shown()
     assert parts(file) == 3
     assert parts(file.model_copy(update={"diff": file.diff[:80]})) == 1
+    all_but_one = file.diff.count("\n") - 1  # the last hunk has lost its end
+    assert parts(file.model_copy(update={"diff": limited(file.diff, max_lines=all_but_one)})) == 1
 
 
 def test_the_answer_names_the_hunks_that_were_accepted() -> None:

@@ -22,6 +22,7 @@ from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.permission_text import typed_answer
 from tests.support.drivers.waiting import until
 from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError, Turn
+from tools.diff.unified_diff import limited
 
 TWO = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+ONE\n@@ -9,2 +9,2 @@ def f\n nine\n-@@ ten\n+TEN\n"
 FILES: list[dict[str, Any]] = [
@@ -77,6 +78,11 @@ def test_hunks_are_split_only_at_their_headers() -> None:
     first, second = hunks_of(TWO)
     assert first == "@@ -1 +1 @@\n-one\n+ONE"
     assert second == "@@ -9,2 +9,2 @@ def f\n nine\n-@@ ten\n+TEN"
+
+
+def test_a_hunk_that_was_cut_off_is_no_choice() -> None:
+    cut = limited(TWO, max_lines=TWO.count("\n") - 1)
+    assert hunks_of(cut) == hunks_of(TWO)[:1]
 
 
 def test_two_or_more_parts_can_be_chosen_from() -> None:

@@ -28,6 +28,8 @@ const WHOLE: FileChoice = { left: [], edited: "no", out: false };
 /** Position of a hunk, in lines from 1. An empty side has the number of the line before it, as in POSIX. */
 export type Hunk = ReturnType<typeof hunksOf>[number];
 
+/** Begins the line that replaces the end of a truncated diff, perhaps in the middle of the last hunk. */
+const CUT = "\n…";
 const HEAD = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/gm;
 
 export function hunksOf(diff: string) {
@@ -41,7 +43,8 @@ export function hunksOf(diff: string) {
 
 /** Return the number of separately acceptable parts of a file; 1: only the whole file, for example when its diff was truncated. */
 export function units(file: FileDiff): number {
-  return file.hunks > 1 && hunksOf(file.diff).length === file.hunks ? file.hunks : 1;
+  const isWhole = hunksOf(file.diff).length === file.hunks && !file.diff.includes(CUT);
+  return file.hunks > 1 && isWhole ? file.hunks : 1;
 }
 
 export function fileChoice(choice: Choice, path: string): FileChoice {

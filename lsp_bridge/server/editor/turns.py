@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from functools import partial
@@ -22,10 +23,12 @@ from daemon.model.events import (
 )
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
 from daemon.model.meters import Metered
+from daemon.store.trace_store import UnknownTraceError
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.editor.given import SHOW_ANSWER_TITLE
 from lsp_bridge.server.editor.prompts import one_line
+from lsp_bridge.server.requests.declaration import refusals
 from tools.localization import t
 from tools.process.background import Background
 from tools.text.truncate import cut_text
@@ -61,6 +64,7 @@ class Turns:
         self._requests = requests
         self._questions = questions
         self._showing = showing
+        self._opening = asyncio.Lock()
         self.session_id: str | None = None
         """The session that this connection has started."""
         self._answer: tuple[str, str] | None = None
@@ -133,10 +137,15 @@ class Turns:
         self._turns.cancel()
 
     async def _session(self) -> Session:
-        if self.session_id is None:
-            made = await self._requests.sessions.new(p.SessionNewParams())
-            self.session_id = made.session.trace.trace_id
-        return await self._core.session(self.session_id)
+        """Return this connection's session, a new one if there is none or it was deleted. Raises RequestError."""
+        async with self._opening:  # a second command at the same time waits for the session of the first
+            with refusals():
+                if self.session_id is not None:
+                    with contextlib.suppress(UnknownTraceError):
+                        return await self._core.session(self.session_id)
+                made = await self._requests.sessions.new(p.SessionNewParams())
+                self.session_id = made.session.trace.trace_id
+                return await self._core.session(self.session_id)
 
     async def _work(self, turn: _Turn, text: str) -> p.SessionPromptResult:
         if turn.canceled:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from daemon.provider.choose import ModelChoice
 from tests.support.drivers.bridge import ClosedError, Door, Raw, served
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
@@ -104,6 +105,35 @@ async def test_a_token_that_is_used_twice_is_the_first_turns() -> None:
         steps = [one["params"]["value"]["kind"] for one in client.seen if one.get("method") == "$/progress"]
         assert (steps.count("begin"), steps.count("end")) == (1, 1)
         reading.cancel()
+
+
+async def test_after_its_session_was_deleted_an_editor_gets_a_new_one() -> None:
+    async with served("one", "two") as door:
+        client = await door.client("Plain")
+        first = await client.request(EXECUTE, explain(door, workDoneToken=1))
+        other = await door.client("other")
+        await other.request("goalwright/session/delete", {"sessionId": first["sessionId"]})
+        second = await client.request(EXECUTE, explain(door, workDoneToken=2))
+        assert second["sessionId"] != first["sessionId"]
+
+
+async def test_two_commands_at_once_work_in_one_session() -> None:
+    begun, chosen = asyncio.Event(), asyncio.Event()
+
+    async def choose_slowly(env: dict[str, str], configured: str | None) -> ModelChoice:
+        begun.set()
+        await chosen.wait()
+        return ModelChoice("fake/model", False, "")
+
+    async with served("one", "two", chooser=choose_slowly) as door:
+        client = await door.client("Plain")
+        asked = [client.ask(EXECUTE, explain(door, workDoneToken=token)) for token in (1, 2)]
+        await begun.wait()
+        for _ in range(20):  # then the second command has come as far, too
+            await client.request("goalwright/config/problems")
+        chosen.set()
+        first, second = [await client.answer(number) for number in asked]
+        assert first["sessionId"] == second["sessionId"]
 
 
 async def begin(door: Door) -> tuple[Raw, int]:

@@ -64,6 +64,8 @@ class DocumentSync:
     def close(self) -> None:
         """Close all documents after the end of the connection."""
         self._editors.remove(self.documents)
+        for document in self.documents.all():
+            self._core.buffer_changed(document.path)
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

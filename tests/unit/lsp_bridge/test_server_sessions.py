@@ -303,6 +303,22 @@ async def test_buffers_of_a_closed_editor_are_dropped() -> None:
         assert door.bridge.editors.unsaved(path) is None
 
 
+async def test_language_servers_lose_the_text_of_a_closed_editor() -> None:
+    async with served() as door:
+        path = door.bench.workspace / "a.txt"
+        path.write_text("on disk\n")
+        client = await door.client()
+        document = {"uri": path.as_uri(), "languageId": "plaintext", "version": 1, "text": "on disk\n"}
+        client.notify("textDocument/didOpen", {"textDocument": document})
+        changed = {"uri": path.as_uri(), "version": 2}
+        typed = {"textDocument": changed, "contentChanges": [{"text": "typed\n"}]}
+        client.notify("textDocument/didChange", typed)
+        told = door.bench.diagnostics.buffers_changed
+        await until(lambda: told == [path], "the text is shown to language servers")
+        await client.close()
+        await until(lambda: told == [path, path], "the text on disk is shown to them again")
+
+
 # -- leaving --
 
 

@@ -84,6 +84,7 @@ class Turn:
             own_prompt=options.task,
             tell=console.warn,
             tell_style=console.err_style,
+            asking=self._asking,
         )
         self._view: View = JsonView(console.write) if options.json else text
         self._branches = text.open_branches
@@ -99,9 +100,7 @@ class Turn:
         self._background = Background("work beside a run")
         self._others: OtherTurns | None = None
         live = text.status if console.live and not options.json else None
-        self._waiting = WaitingSign(
-            live, console.warn, lambda: self._approver is not None and self._approver.asking
-        )
+        self._waiting = WaitingSign(live, console.warn, self._asking)
         self._last_event_id = 0
         self._outcome = RunOutcome()
         console.on_gone = self.interrupt
@@ -286,6 +285,9 @@ class Turn:
             leave()
 
     # -- helpers -------------------------------------------------------------------------------------------
+
+    def _asking(self) -> bool:
+        return self._approver is not None and self._approver.asking
 
     async def _cancel(self) -> None:
         client = self._conversation.client

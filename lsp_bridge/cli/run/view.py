@@ -110,8 +110,10 @@ class TextView:
         own_prompt: str = "",
         tell: Write | None = None,
         tell_style: Style | None = None,
+        asking: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``tell`` receives notices, one line each, when they must not mix with the rest (stderr)."""
+        """``tell`` receives notices, one line each, when they must not mix with the rest (stderr). ``asking``: the last
+        line is a question to the user, which a status line would overwrite."""
         self._write = write
         self._style = style
         self._live = live
@@ -120,6 +122,7 @@ class TextView:
         self._own_prompt = own_prompt
         self._tell = tell
         self._tell_style = tell_style or style
+        self._asking = asking
         self._goals = GoalLines(style)
         self._branches = BranchLines(style)
         self.open_branches = OpenBranches()
@@ -211,7 +214,7 @@ class TextView:
 
     def status(self, text: str) -> None:
         """Show the current activity; the next output replaces it."""
-        if self._live and self._at_start:
+        if self._live and self._at_start and not self._asking():
             self._write(_CLEAR_LINE + self._style.dim(fit(one_line(text), self._columns - 1)))
             self._status = True
 

@@ -302,6 +302,22 @@ async def test_question_disappears_when_another_client_answers(terminal: Termina
     assert terminal.fake.params("goalwright/permission/reply") == []
 
 
+async def test_output_of_a_job_leaves_the_question_on_the_screen(terminal: TerminalRun) -> None:
+    async def script(turn: Turn) -> str:
+        asking = asyncio.create_task(turn.ask())
+        await until(lambda: terminal.text.endswith(ASKED))
+        turn.delta("tool_output", "line 1\n", toolCallId="job")
+        terminal.fake.requests_pending["r1"].set_result({"reply": "once", "by": "VS Code"})
+        await asking
+        turn.say("Done.")
+        return "end_turn"
+
+    terminal.fake.script = script
+    Person(terminal)
+    assert await terminal.run() == 0
+    assert "line 1" not in terminal.text
+
+
 async def test_late_answer_is_reported_as_already_answered(terminal: TerminalRun) -> None:
     async def reply(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         terminal.fake.requests_pending["r1"].set_result({"reply": "reject", "by": "VS Code"})

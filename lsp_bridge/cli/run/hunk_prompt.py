@@ -6,6 +6,7 @@ The questions are those of ``git add -p``, which users know.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -119,8 +120,14 @@ async def edited(name: str, text: str, command: list[str], terminal: int) -> str
         path = Path(folder) / (Path(name).name or "file")
         await asyncio.to_thread(path.write_bytes, text.encode("utf-8", "surrogatepass"))
         process = await asyncio.create_subprocess_exec(*command, str(path), stdin=terminal)
-        if await process.wait() != 0:
-            code = process.returncode
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:  # somebody else has answered: the terminal is needed for what follows
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+            raise
+        if code != 0:
             raise OSError(t("{command} ended with {returncode}", command=command[0], returncode=code))
         data = await asyncio.to_thread(path.read_bytes)
     return data.decode("utf-8", "surrogatepass")

@@ -140,6 +140,24 @@ async def test_edited_text_is_sent_as_the_answer(person: Person) -> None:
     assert (reply["reply"], reply["files"]) == ("once", [{"path": "a.py", "text": "MINE\n"}])
 
 
+async def test_an_answer_from_elsewhere_ends_the_editor(person: Person, editor: Path, tmp_path: Path) -> None:
+    running = tmp_path / "editor.pid"
+    editor.write_text(f"#!/bin/sh\necho $$ >'{running}.new'\nmv '{running}.new' '{running}'\nexec sleep 60\n")
+
+    async def script(turn: Turn) -> str:
+        asking = asyncio.create_task(turn.ask(files=FILES))
+        await until(running.exists, "the editor")
+        person.fake.requests_pending["r1"].set_result({"reply": "once", "by": "VS Code"})
+        await asking
+        await until(lambda: "(answered by VS Code: once)" in person.out.getvalue(), "the terminal is free")
+        return "end_turn"
+
+    person.fake.script = script
+    await person.types(("e a.py\n", ASKED))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(running.read_text()), 0)
+
+
 @pytest.mark.usefixtures("editor")
 async def test_edit_command_without_a_file_name_asks_for_one(person: Person) -> None:
     text = await person.types(("e\n", ASKED), ("n\n", ASKED))

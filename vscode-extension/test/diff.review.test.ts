@@ -3,14 +3,14 @@ import { test } from "node:test";
 import type * as vscode from "vscode";
 import type { Daemon } from "../src/daemon/daemon";
 import { fileChoice } from "../src/diff/choice";
-import type { Draft } from "../src/diff/drafts";
+import { type Draft, Drafts } from "../src/diff/drafts";
 import { Review } from "../src/diff/review";
 import { address, AFTER } from "../src/diff/uris";
 import type { SessionController } from "../src/session/controller";
-import { configured, EventEmitter, fileSystems, Uri } from "./fakes/vscode";
-import { file, request } from "./fakes/protocol";
+import { configured, EventEmitter, fileSystems, shown, Uri } from "./fakes/vscode";
+import { file, loaded, request, session } from "./fakes/protocol";
+import { log, make, named, settled } from "./fakes/session";
 
-const log = { debug() {}, warn() {}, info() {}, error() {} } as unknown as vscode.LogOutputChannel;
 const PROPOSED = { requestId: "r1", path: "a.py" };
 
 /** A review of one request. `kept`: its drafts, the newest last. `previewed` ends when the daemon is asked for a diff of the user's text; `preview` is the answer. */
@@ -65,5 +65,42 @@ test("the user's text is kept while its diff is being made", async () => {
   save("mine\n");
   await previewed;
   assert.deepEqual(kept.at(-1)?.texts, { "a.py": "mine\n" });
+  review.dispose();
+});
+
+test("a review is kept while another session is shown", async () => {
+  const { daemon, memory, sessions } = make();
+  configured.set("openDiffAutomatically", false);
+  const asked = request("r1", { files: [file("a.py", { hunks: 2, diff: "@@ -1 +1 @@\n-a\n+A\n@@ -9 +9 @@\n-b\n+B\n" })] });
+  daemon.answers["session/load"] = ({ sessionId }) => loaded({ session: named(String(sessionId)), pending: sessionId === "s1" ? [asked] : [] });
+  daemon.answers["permission/content"] = () => ({ before: "one\n", after: "two\n", binary: false });
+  const review = new Review(daemon as unknown as Daemon, sessions, memory as unknown as vscode.Memento, log, async () => undefined);
+  await sessions.open("s1");
+  await review.choose("r1", "a.py", 1, false);
+  for (const sessionId of ["s2", "s1"]) await sessions.open(sessionId);
+  await review.answer(asked, { reply: "once" });
+  const sent = daemon.asked.find(([name]) => name === "permission/reply")?.[1];
+  assert.deepEqual(sent?.["files"], [{ path: "a.py", hunks: [0] }]);
+  review.dispose();
+});
+
+test("a review is kept while its session is slow to open", async () => {
+  const { daemon, memory, sessions } = make();
+  configured.set("openDiffAutomatically", false);
+  shown.splice(0);
+  const proposed = { toolCallId: "c1", files: [file("a.py")] };
+  new Drafts(memory as unknown as vscode.Memento).setText(request("r1", proposed), "a.py", "mine\n");
+  let answer: (value: unknown) => void = () => undefined;
+  daemon.answers["session/load"] = () => new Promise((resolve) => (answer = resolve));
+  daemon.answers["session/preview"] = () => loaded({ session: named("s1") });
+  const review = new Review(daemon as unknown as Daemon, sessions, memory as unknown as vscode.Memento, log, async () => undefined);
+  const opening = sessions.open("s1");
+  await new Promise<void>((resolve) => sessions.onDidChange(({ kind }) => kind === "reset" && resolve()));
+  await settled();
+  // The daemon was started again: it asks the same with another id.
+  answer(loaded({ session: session({ status: "waiting" }), pending: [request("r2", proposed)] }));
+  await opening;
+  const kept = new Drafts(memory as unknown as vscode.Memento);
+  assert.deepEqual([kept.texts("r2"), shown], [{ "a.py": "mine\n" }, []]);
   review.dispose();
 });

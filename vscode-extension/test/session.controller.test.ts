@@ -1,73 +1,10 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import type * as vscode from "vscode";
-import type { Daemon } from "../src/daemon/daemon";
 import { connectionLost, Problem } from "../src/daemon/problems";
 import { ErrorCode } from "../src/protocol.gen";
-import { SessionController } from "../src/session/controller";
-import { EventEmitter, shown } from "./fakes/vscode";
-import { event, loaded, message, request, session, text } from "./fakes/protocol";
-
-type Answer = (params: Record<string, unknown>) => unknown;
-
-/** A daemon that answers by a table and says what it was asked. */
-class FakeDaemon {
-  readonly updates = new EventEmitter<unknown>();
-  readonly deltas = new EventEmitter<unknown>();
-  readonly states = new EventEmitter<unknown>();
-  readonly onUpdate = this.updates.event;
-  readonly onDelta = this.deltas.event;
-  readonly meters = new EventEmitter<unknown>();
-  readonly onMeter = this.meters.event;
-  readonly onDidChangeState = this.states.event;
-  readonly state = { phase: "connected" };
-  readonly asked: [string, Record<string, unknown>][] = [];
-  answers: Record<string, Answer> = {
-    "session/load": ({ sessionId }) => loaded({ session: named(String(sessionId)) }),
-    "session/new": () => ({ session: named("s1") }),
-    "session/prompt": ({ promptId }) => ({ promptId, stopReason: "end_turn", detail: "", removed: false }),
-    "permission/reply": () => ({ accepted: true, by: "" }),
-  };
-
-  connect(): Promise<void> {
-    return Promise.resolve();
-  }
-
-  async request(method: string, params: Record<string, unknown>): Promise<unknown> {
-    const name = method.replace("goalwright/", "");
-    this.asked.push([name, params]);
-    return this.answers[name]?.(params);
-  }
-
-  tell(update: ReturnType<typeof event>, sessionId = "s1"): void {
-    this.updates.fire({ sessionId, ...update });
-  }
-}
-
-function named(traceId: string): ReturnType<typeof session> {
-  const info = session();
-  return { ...info, trace: { ...info.trace, traceId } };
-}
-
-class FakeMemory {
-  readonly values = new Map<string, unknown>();
-  get = (key: string, otherwise?: unknown): unknown => this.values.get(key) ?? otherwise;
-  update = (key: string, value: unknown): Promise<void> => {
-    this.values.set(key, value);
-    return Promise.resolve();
-  };
-}
-
-const log = { debug() {}, warn() {}, info() {}, error() {} } as unknown as vscode.LogOutputChannel;
-
-function make(): { daemon: FakeDaemon; memory: FakeMemory; sessions: SessionController } {
-  const daemon = new FakeDaemon();
-  const memory = new FakeMemory();
-  const sessions = new SessionController(daemon as unknown as Daemon, memory as unknown as vscode.Memento, log);
-  return { daemon, memory, sessions };
-}
-
-const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+import { shown } from "./fakes/vscode";
+import { event, loaded, message, request, text } from "./fakes/protocol";
+import { type FakeDaemon, make, named, settled } from "./fakes/session";
 
 beforeEach(() => shown.splice(0));
 
@@ -161,6 +98,39 @@ test("when a session cannot be opened after all, the one before it is shown agai
   refuse(new Error("damaged"));
   await assert.rejects(opening, /damaged/);
   assert.equal(sessions.sessionId, "s1");
+});
+
+test("what a session asked while another failed to open is shown", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  let refuse: (error: Error) => void = () => undefined;
+  const asked = [request("r1")];
+  daemon.answers["session/load"] = ({ sessionId }) => (sessionId === "s2" ? new Promise((_, reject) => (refuse = reject)) : loaded({ session: named("s1"), lastEventId: 2, pending: asked }));
+  daemon.answers["session/preview"] = () => loaded({ session: named("s2") });
+  const opening = sessions.open("s2");
+  await new Promise<void>((resolve) => sessions.onDidChange(({ kind }) => kind === "reset" && resolve()));
+  daemon.tell(event(2, "permission_asked", { request: asked[0]! }));
+  refuse(new Error("damaged"));
+  await assert.rejects(opening, /damaged/);
+  await settled();
+  assert.deepEqual([sessions.sessionId, sessions.previewed, sessions.state?.pending], ["s1", false, asked]);
+});
+
+test("a streaming answer has each piece once when its session is opened again", async () => {
+  const { daemon, sessions } = make();
+  let said = "";
+  const say = (piece: string): void => {
+    said += piece;
+    daemon.deltas.fire({ sessionId: "s1", delta: { kind: "text", messageId: "m9", index: 0, text: piece, toolCallId: null, name: null } });
+  };
+  daemon.answers["session/load"] = ({ sessionId }) => {
+    // The connection follows the session already. What is sent before the answer is in the answer.
+    if (sessionId === "s1") say("one ");
+    return loaded({ session: named(String(sessionId)), streaming: said ? { messageId: "m9", parts: [text(said)] } : null });
+  };
+  for (const sessionId of ["s1", "s2", "s1"]) await sessions.open(sessionId);
+  say("two");
+  assert.deepEqual(sessions.state?.streaming?.parts, [text("one one two")]);
 });
 
 test("after a connect the last session is loaded again", async () => {
@@ -328,6 +298,15 @@ test("a request answered while the connection was away is told after the next lo
   daemon.tell(event(1, "permission_asked", { request: request("r1") }));
   await sessions.open("s1");
   assert.deepEqual(answered, ["r1"]);
+});
+
+test("requests of a session that is left for another one are not told", async () => {
+  const { daemon, sessions } = make();
+  const answered: string[] = [];
+  sessions.onDidAnswer(({ request: one }) => answered.push(one.requestId));
+  daemon.answers["session/load"] = ({ sessionId }) => loaded({ session: named(String(sessionId)), pending: sessionId === "s1" ? [request("r1")] : [] });
+  for (const sessionId of ["s1", "s2", "s1"]) await sessions.open(sessionId);
+  assert.deepEqual(answered, []);
 });
 
 test("who comes second with an answer is told who was first", async () => {

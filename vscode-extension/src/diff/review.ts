@@ -331,6 +331,7 @@ export class Review extends Observable {
   }
 
   private sync(): void {
+    if (this.sessions.previewed) return;
     const pending = this.sessions.state?.pending ?? NOTHING;
     // Most changes are streaming text, which does not matter here.
     if (pending === this.seen && this.goesOn === this.went) return;

@@ -64,6 +64,8 @@ export class SessionController extends Observable<Change> {
 
   state: SessionState | undefined;
   outbox: readonly Outgoing[] = [];
+  /** True while messages from the disk stand for a session that is being opened: its requests are not known yet. */
+  previewed = false;
 
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
@@ -115,6 +117,7 @@ export class SessionController extends Observable<Change> {
     this.loads++;
     this.loading = undefined;
     this.state = undefined;
+    this.previewed = false;
     await this.memory.update(LAST_SESSION, undefined);
     this.changed.fire({ kind: "reset" });
   }
@@ -123,7 +126,7 @@ export class SessionController extends Observable<Change> {
   async open(sessionId: string): Promise<void> {
     const load = ++this.loads;
     this.loading = { sessionId, updates: [] };
-    const before = this.state;
+    const { state: before, previewed } = this;
     const preview = setTimeout(() => void this.preview(sessionId, load), PREVIEW_AFTER_MS);
     let loaded: SessionLoadResult;
     try {
@@ -131,14 +134,17 @@ export class SessionController extends Observable<Change> {
     } catch (error) {
       if (load === this.loads) {
         this.loading = undefined;
-        if (this.state !== before) this.show(before);
+        if (this.previewed) {
+          this.show(before, previewed);
+          // What happened in that session meanwhile was not kept.
+          if (before && this.sessionId !== sessionId) void this.resume();
+        }
       }
       throw error;
     } finally {
       clearTimeout(preview);
     }
     if (load !== this.loads) return;
-    // Updates that arrived meanwhile are newer than the answer, or are skipped by their id.
     const early = this.loading.updates;
     this.loading = undefined;
     this.show(early.reduce(apply, fromLoad(loaded)));
@@ -150,15 +156,17 @@ export class SessionController extends Observable<Change> {
     if (sessionId === this.sessionId) return;
     try {
       const stored = await this.daemon.request("goalwright/session/preview", { sessionId, messages: LOADED_MESSAGES });
-      if (load === this.loads && this.loading) this.show(fromLoad(stored));
+      if (load === this.loads && this.loading) this.show(fromLoad(stored), true);
     } catch (error) {
       this.log.debug(`no preview of ${sessionId}: ${asProblem(error).message}`);
     }
   }
 
-  private show(state: SessionState | undefined): void {
-    const before = this.state?.pending ?? [];
+  private show(state: SessionState | undefined, previewed = false): void {
+    // The requests of another session still wait there.
+    const before = state?.session.trace.traceId === this.sessionId ? (this.state?.pending ?? []) : [];
     this.state = state;
+    this.previewed = previewed;
     this.planned.clear();
     this.settleOutbox();
     this.tellAnswered(before, "");
@@ -325,7 +333,8 @@ export class SessionController extends Observable<Change> {
 
   private receive(sessionId: string, update: Update): void {
     if (this.loading?.sessionId === sessionId) {
-      this.loading.updates.push(update);
+      // Deltas that come before the answer are in it, and have no id by which to skip them. Events have one.
+      if (!("delta" in update)) this.loading.updates.push(update);
       return;
     }
     if (!this.state || sessionId !== this.sessionId) return;

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Glimpses } from "../src/explore/explorations";
+import type { Daemon } from "../src/daemon/daemon";
+import { Explorations, Glimpses } from "../src/explore/explorations";
+import { Records } from "../src/explore/record";
 import { duration } from "../src/amounts";
 import { board, UNKNOWN } from "../src/explore/score";
 import { sideAddress, sideOf, sideTitle } from "../src/explore/explorations";
@@ -11,6 +13,7 @@ import { below, branchRow, branchTooltip, placeOf, row } from "../src/goals/mode
 import { apply, fromLoad, type SessionState } from "../src/session/state";
 import { branch, completed, score, started, subagent } from "./fakes/branches";
 import { call, event, file, goal, loaded, message, NO_STATS, request, result, session, text, view as update } from "./fakes/protocol";
+import { make, named, settled } from "./fakes/session";
 
 const TIME = "2026-01-01T00:00:00Z";
 
@@ -259,4 +262,38 @@ test("sub-agents at work are watched, and forgotten when they end", async () => 
   shown = {};
   glimpses.receive({ sessionId: "s1:s1", view: null, ...added });
   assert.deepEqual(shown, {});
+});
+
+test("an open record and lines of sub-agents go on after a reconnect", async () => {
+  const { daemon, sessions } = make();
+  const followed = new Set<unknown>();
+  daemon.answers["session/load"] = ({ sessionId }) => {
+    followed.add(sessionId);
+    return loaded({ session: named(String(sessionId)), subagents: sessionId === "s1" ? { s1: subagent("s1") } : {} });
+  };
+  const records = new Records(daemon as unknown as Daemon, sessions);
+  const explorations = new Explorations(daemon as unknown as Daemon, sessions, records);
+  await sessions.open("s1");
+  await records.open("s1:A");
+  followed.clear();
+  daemon.states.fire({ phase: "connected" });
+  await settled();
+  assert.deepEqual([...followed].sort(), ["s1", "s1:A", "s1:s1"]);
+  explorations.dispose();
+  records.dispose();
+});
+
+test("a record that streams has each piece once when it is opened again", async () => {
+  const { daemon, sessions } = make();
+  const records = new Records(daemon as unknown as Daemon, sessions);
+  const say = (): void => daemon.deltas.fire({ sessionId: "s1:A", delta: { kind: "text", messageId: "m9", index: 0, text: "one ", toolCallId: null, name: null } });
+  let answer: (value: unknown) => void = () => undefined;
+  daemon.answers["session/load"] = () => new Promise((resolve) => (answer = resolve));
+  const opening = records.open("s1:A");
+  say();
+  answer(loaded({ session: named("s1:A"), streaming: { messageId: "m9", parts: [text("one ")] } }));
+  await opening;
+  say();
+  assert.deepEqual(records.state?.streaming?.parts, [text("one one ")]);
+  records.dispose();
 });

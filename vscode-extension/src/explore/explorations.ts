@@ -26,6 +26,10 @@ export class Explorations extends Observable {
     this.disposables.push(
       branchContents(daemon),
       daemon.onUpdate((update) => glimpses.receive(update)),
+      daemon.onDidChangeState(({ phase }) => {
+        // A new connection follows nothing yet.
+        if (phase === "connected") glimpses.follow([]);
+      }),
       sessions.onDidChange(follow),
       records.onDidChange(follow),
     );

@@ -20,6 +20,10 @@ export class Records extends Observable<Update | undefined> {
     this.disposables.push(
       daemon.onUpdate(({ sessionId, event, view }) => this.receive(sessionId, { event, view })),
       daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
+      daemon.onDidChangeState(({ phase }) => {
+        // A new connection follows nothing yet.
+        if (phase === "connected" && this.sessionId) this.open(this.sessionId).catch(() => this.close());
+      }),
       sessions.onDidChange(() => {
         // A record belongs to the session that it was opened from.
         if (sessions.sessionId !== shown) this.close();
@@ -54,7 +58,8 @@ export class Records extends Observable<Update | undefined> {
   }
 
   private receive(sessionId: string, update: Update): void {
-    if (this.loading?.sessionId === sessionId) this.loading.updates.push(update);
+    // Deltas that come before the answer are in it, see `SessionController`.
+    if (this.loading?.sessionId === sessionId && !("delta" in update)) this.loading.updates.push(update);
     if (!this.state || sessionId !== this.sessionId) return;
     this.state = trim(apply(this.state, update), MOST_ITEMS, KEPT_ITEMS);
     this.changed.fire(update);

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from daemon.loop.command_use import CalledCommand, NamedFile, called, named_files
+from daemon.loop.command_use import CalledCommand, NamedFile, called, named_file, named_files
 from daemon.loop.mentions import mentioned, with_agent
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
@@ -20,7 +20,7 @@ from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
 from tools.redaction.redactor import SECRETS
-from tools.text.decoding import BinaryFileError, decode
+from tools.text.decoding import BinaryFileError, decode, split_lines
 from tools.text.terminal import shown_line
 from tools.text.truncate import short
 from tools.tool import Permission, PermissionDeniedError, ToolError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from daemon.loop.session import Session
     from daemon.mcp.requested import FromServer
+    from tools.paths import Target
 
 MOST_FILES = 20
 MAX_TEXT_BYTES = 256 * 1024
@@ -57,21 +58,20 @@ async def attached(
 ) -> tuple[FilePart, ...]:
     """Return the attachments of a prompt with their contents.
 
-    A file without ``data`` is read, including unsaved text in an editor, once rules or the user allow it. The file that
-    is open in the editor (``OPEN_FILE``) stays a name: the model reads it under the rules when it needs it. Raises
-    ToolError, with advice, when one of them cannot be attached: then none is. ``text``: of the prompt; if it names
-    another agent, that agent's model must accept them, too; if it calls a command, the files that the command's text
-    names with ``@`` are attached, too. So is what the user's own text asks MCP servers for: ``/mcp__server__prompt``
-    and ``@server:uri``.
+    A file without ``data`` is read, including unsaved text in an editor, once rules or the user allow it; of a name
+    as ``src/a.py:3-9`` only these lines are attached. The file that is open in the editor (``OPEN_FILE``) stays a
+    name: the model reads it under the rules when it needs it. Raises ToolError, with advice, when one of them
+    cannot be attached: then none is. ``text``: of the prompt; if it names another agent, that agent's model must
+    accept them, too; if it calls a command, the files that the command's text names with ``@`` are attached, too.
+    So is what the user's own text asks MCP servers for: ``/mcp__server__prompt`` and ``@server:uri``.
     """
     command = await asyncio.to_thread(called, session, text) if text.lstrip().startswith("/") else None
     # Servers are asked for their prompts again: one that is sent another time may have other arguments.
     files = [file for file in files if file.data is None or not file.name.startswith(_SERVER_PROMPT)]
     meant = text if command is None else with_agent(session, command)
-    spans: dict[str, NamedFile] = {}
     if command is not None:
-        spans = await asyncio.to_thread(_named, session, command.text, [file.name for file in files])
-        files = [*files, *(FilePart(name=name, media_type="") for name in spans)]
+        names = await asyncio.to_thread(_named, session, command.text, [file.name for file in files])
+        files = [*files, *(FilePart(name=name, media_type="") for name in names)]
     theirs = await _of_servers(session, text, command, files)
     if not files and not theirs:
         return ()
@@ -91,10 +91,7 @@ async def attached(
             added.parts.append(file.model_copy(update={"name": name}))
             continue
         if file.data is None:
-            span = spans.get(file.name)
-            name, data = await _read(session, place, file.name if span is None else span.path)
-            if span is not None and span.first:
-                name, data = span.name, _lines(data, span)
+            name, data = await _read(session, place, file.name)
         else:
             name, data = shown_line(short(file.name.strip() or "pasted", 200)), _contents(file)
         added.add(name, data)
@@ -145,24 +142,24 @@ class _Attachments(Struct):
         self.parts.append(part)
 
 
-def _named(session: Session, text: str, attached_names: Sequence[str]) -> dict[str, NamedFile]:
-    """Return the files of the workspace that a command's text names, by name, but those attached already."""
+def _named(session: Session, text: str, attached_names: Sequence[str]) -> list[str]:
+    """Return the names of files of the workspace in a command's text, but those attached already."""
     workspace = session.services.workspace
     # Path.is_file raises OSError for text that is too long for a name.
-    return {
-        one.name: one
+    return [
+        one.name
         for one in named_files(text)
         if one.name not in attached_names and os.path.isfile(workspace / one.path)  # noqa: PTH113
-    }
+    ]
 
 
 def _lines(data: bytes, span: NamedFile) -> bytes:
     """Return these lines of a text file; all of it when it is no text."""
     try:
-        lines = decode(data).text.splitlines(keepends=True)
+        lines = split_lines(decode(data).text)[span.first - 1 : span.last]
     except BinaryFileError:
         return data
-    return "".join(lines[span.first - 1 : span.last]).encode("utf-8", "replace")
+    return "".join(line.body + line.end for line in lines).encode("utf-8", "replace")
 
 
 def _models(session: Session, text: str) -> tuple[str, ...]:
@@ -176,9 +173,25 @@ def _models(session: Session, text: str) -> tuple[str, ...]:
     return (session.state.trace.model or models.get(to.agent.name) or session.policy.client.default_model,)
 
 
+def _meant(name: str, place: _FileLookup) -> tuple[Target, NamedFile]:
+    """Return the file that a name means, and which lines: none where a file has all of this name. Blocking."""
+    target, span = resolve(name, place), named_file(name)
+    if not span.first or os.path.lexists(target.path):
+        return target, NamedFile(name)
+    return resolve(span.path, place), span
+
+
 async def _read(session: Session, place: _FileLookup, path: str) -> tuple[str, bytes]:
-    """Return the name and bytes of a file of the user's. Raises ToolError."""
-    target = await asyncio.to_thread(resolve, path, place)
+    """Return the name and bytes of a file of the user's, or of lines of it. Raises ToolError."""
+    target, span = await asyncio.to_thread(_meant, path, place)
+    name, data = await _whole(session, place, target)
+    if not span.first:
+        return name, data
+    return NamedFile(name, span.first, span.last).name, await asyncio.to_thread(_lines, data, span)
+
+
+async def _whole(session: Session, place: _FileLookup, target: Target) -> tuple[str, bytes]:
+    """Return the name and bytes of a file, with unsaved text of an editor. Raises ToolError."""
     name = shown_line(target.rule)
     try:
         await ask_read(target, place, verb=t("Attach"))

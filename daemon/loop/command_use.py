@@ -102,12 +102,19 @@ def named_files(text: str) -> list[NamedFile]:
     found: dict[str, NamedFile] = {}
     for match in _NAMED.finditer(text):
         name = match[1].rstrip(_ENDING)
-        lines = _LINES.search(name)
-        first = int(lines[1]) if lines else 0
-        path = name[: lines.start()] if lines else name
-        if path and not path.endswith("/"):
-            found.setdefault(name, NamedFile(path, first, int(lines[2] or first) if lines else 0))
+        file = named_file(name)
+        if file.path and not file.path.endswith("/"):
+            found.setdefault(name, file)
     return list(found.values())[:_MOST_NAMED]
+
+
+def named_file(name: str) -> NamedFile:
+    """Return the file and the lines that a name as ``src/a.py:3-9`` means. Pure."""
+    lines = _LINES.search(name)
+    if lines is None:
+        return NamedFile(name)
+    first = int(lines[1])
+    return NamedFile(name[: lines.start()], first, int(lines[2] or first))
 
 
 def command_problems(commands: FoundCommands, skills: FoundSkills) -> tuple[str, ...]:

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BUILT_INS, commandRows, ownCommands, slash } from "../src/composer/commands";
+import { ComposerHost } from "../src/composer/composer";
 import { placeOf } from "../src/composer/context";
 import { completed, foldersOf, lastPrompt, limited, namedIn, promptOf, promptsOf, ranked, slashOf, tokenAt, withoutMention } from "../src/composer/text";
+import type { Daemon } from "../src/daemon/daemon";
 import type { CommandInfo } from "../src/protocol.gen";
 import { message, text } from "./fakes/protocol";
+import { make } from "./fakes/session";
 
 test("a name is completed behind @ at the start or after a blank, a command only at the start", () => {
   assert.deepEqual(tokenAt("fix @src/a", 10), { sign: "@", start: 4, query: "src/a" });
@@ -87,6 +90,12 @@ test("the last prompt is sent again with its files and its agent", () => {
 test("a text that is cut says so in its name", () => {
   assert.deepEqual(limited("a.txt", "abc", 3, "first"), { name: "a.txt", text: "abc" });
   assert.deepEqual(limited("a.txt", "x".repeat(2048) + "y", 2048, "last"), { name: "a.txt (last 2 KB)", text: "x".repeat(2047) + "y" });
+});
+
+test("lines of a file are sent by their name, for the daemon to read by the rules", async () => {
+  const { daemon, sessions } = make();
+  const host = new ComposerHost(daemon as unknown as Daemon, sessions);
+  assert.deepEqual(await host.mention("lines:.env:1-9"), [{ type: "file", name: ".env:1-9", mediaType: "", data: null }]);
 });
 
 test("a chip leads to its file and its first line", () => {

@@ -60,14 +60,9 @@ export function selection(): Attachment {
   return textFile(`${nameOf(editor.document.uri)}:${spanOf(editor.selection)}`, editor.document.getText(editor.selection), t("Nothing is selected. Select text in an editor first."));
 }
 
-/** Attach lines of a file, `src/a.py:3-9`, as they are in the editor. */
-export async function lines(place: string): Promise<Attachment> {
-  const match = /^(.*):(\d+)(?:-(\d+))?$/.exec(place);
-  const uri = fileUri(match?.[1] ?? place);
-  if (!match || !uri) throw new Error(t("Goalwright: there is no file {0}", place));
-  const document = await vscode.workspace.openTextDocument(uri);
-  const range = new vscode.Range(Number(match[2]) - 1, 0, Number(match[3] ?? match[2]), 0);
-  return textFile(place, document.getText(document.validateRange(range)), t("{0} is empty.", place));
+/** Attach lines of a file, `src/a.py:3-9`, by their name: the daemon reads them by the rules, as they are in the editor. */
+export function lines(place: string): Attachment {
+  return { type: "file", name: place, mediaType: "", data: null };
 }
 
 /** Attach the terminal's selection, or its last command with output. The clipboard is restored. */

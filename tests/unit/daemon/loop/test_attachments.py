@@ -130,6 +130,22 @@ async def test_denied_file_is_not_attached_and_the_rule_is_named(tmp_path: Path)
         assert (await attaching)[0].name == outside.resolve().as_posix()
 
 
+async def test_lines_of_a_file_are_attached_by_the_rules(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings={"permission": {"read": {"*.pem": "deny"}}})
+        for name, content in [("a.py", "old\n"), ("key.pem", "x\n"), ("b:2", "all\n"), ("b", "1\n2\n")]:
+            (bench.workspace / name).write_text(content)
+        bench.unsaved[bench.workspace / "a.py"] = "one\n\x0ctwo\nthree\nfour\n"
+        names = ("a.py:2-3", str(bench.workspace / "a.py:4"), "b:2", "b:1")
+        parts = await attached(session, [path(name) for name in names], "p")
+        assert [(part.name, text(part)) for part in parts] == [
+            ("a.py:2-3", "\x0ctwo\nthree\n"), ("a.py:4", "four\n"), ("b:2", "all\n"), ("b:1", "1\n"),
+        ]  # fmt: skip
+        assert "forbids read on key.pem" in await refused(session, path("key.pem:1-9"))
+        assert "a.py:9-12 is empty" in await refused(session, path("a.py:9-12"))
+        assert "c.py cannot be attached: there is no such file." in await refused(session, path("c.py:1"))
+
+
 async def test_keys_are_redacted_from_attached_text(tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "Ab3dEf6hIj" * 9
     async with daemon(tmp_path, "ok") as bench:

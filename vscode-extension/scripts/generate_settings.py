@@ -1,9 +1,9 @@
 """Write the settings of VS Code and the schema of config.json from ``daemon/settings.py``.
 
-Writes ``schemas/config.schema.json``, ``contributes.configuration`` of ``package.json``, the English descriptions in
-``package.nls.json`` and the table by which the extension hands the settings to the daemon
-(``src/daemon/settings.gen.ts``). A setting that is already described by hand, because its values have names, keeps its
-words; its values are checked.
+Writes ``schemas/config.schema.json``; ``contributes.configuration`` of ``package.json``, and there the settings that an
+untrusted folder cannot make, which are all that reach the daemon; the English descriptions in ``package.nls.json``; and
+the table by which the extension hands the settings to the daemon (``src/daemon/settings.gen.ts``).
+A setting that is already described by hand, because its values have names, keeps its words; its values are checked.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ ELSEWHERE = {
 }
 """Keys that are no settings of VS Code's, and why."""
 UNSET = "Not set: as in `config.json`."
+PROGRAMS = ("goalwright.python", "goalwright.basePython")
+"""Settings of VS Code alone that an untrusted folder must not make, either."""
+_RESTRICTED = re.compile(r'(?<="restrictedConfigurations": )\[.*?\]', re.DOTALL)
 _BLOCK = re.compile(r'^    "configuration": .*?(?=^    "configurationDefaults")', re.MULTILINE | re.DOTALL)
 
 
@@ -139,9 +142,14 @@ def check_values(name: str, values: list[str], schema: dict[str, Any]) -> None:
         raise SystemExit(f"{name} offers {values}, but config.json knows {wanted}")
 
 
+def sent(properties: dict[str, Any]) -> list[str]:
+    """Return the keys of the settings that reach the daemon, in their order."""
+    return [key for group in GROUPS.values() for key in group if key in properties]
+
+
 def table(properties: dict[str, Any]) -> str:
     """Return the module by which the extension finds the daemon's names."""
-    keys = [key for group in GROUPS.values() for key in group if key in properties]
+    keys = sent(properties)
     switches = [key for key in keys if properties[key].get("type") == "boolean"]
     names = "\n".join(f"  {setting_name(key)}: {json.dumps(key)}," for key in keys)
     return (
@@ -165,6 +173,8 @@ def files(root: Path) -> dict[Path, str]:
     schema["properties"]["$schema"] = {"type": "string"}
     manifest = extension / "package.json"
     text = manifest.read_text("utf-8")
+    restricted = json.dumps([*PROGRAMS, *(f"goalwright.{setting_name(key)}" for key in sent(properties))])
+    text = _RESTRICTED.sub(lambda _: restricted, text)
     block = manifest_block(json.loads(text), properties)
     words = extension / "package.nls.json"
     english = json.loads(words.read_text("utf-8"))

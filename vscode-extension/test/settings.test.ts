@@ -8,7 +8,10 @@ interface Section {
   title: string;
   properties: Record<string, { default?: unknown; description?: string; markdownDescription?: string }>;
 }
-const { contributes } = JSON.parse(readFileSync("package.json", "utf8")) as { contributes: { configuration: Section[] } };
+const { contributes, capabilities } = JSON.parse(readFileSync("package.json", "utf8")) as {
+  contributes: { configuration: Section[] };
+  capabilities: { untrustedWorkspaces: { restrictedConfigurations: string[] } };
+};
 const properties = Object.assign({}, ...contributes.configuration.map((section) => section.properties)) as Section["properties"];
 
 test("what nobody has set is left to config.json", () => {
@@ -26,4 +29,9 @@ test("each setting of the daemon stands in a section with a title and is describ
     assert.ok(setting?.markdownDescription ?? setting?.description, name);
   }
   assert.ok(contributes.configuration.every(({ title }) => title.startsWith("%settings.")));
+});
+
+test("an untrusted folder makes no setting that reaches the daemon", () => {
+  const restricted = new Set(capabilities.untrustedWorkspaces.restrictedConfigurations);
+  for (const name of ["python", "basePython", ...Object.keys(SETTINGS)]) assert.ok(restricted.has(`goalwright.${name}`), name);
 });

@@ -17,6 +17,7 @@ import type { PermissionRequest } from "./protocol.gen";
 import { childSession } from "./explore/view";
 import type { Parts } from "./extension";
 import { t } from "./l10n";
+import { unlinked } from "./unlinked";
 
 /** Register all commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `manageTrust`, `showSession`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
@@ -147,7 +148,7 @@ export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (er
     // The daemon answered, so restarting it does not help; its message says what to do.
     const actions = typeof (error as { code?: unknown }).code === "number" ? [] : problem.actions;
     const choice = await vscode.window.showErrorMessage(
-      problem.message,
+      unlinked(problem.message),
       ...actions.map((id) => ({ title: ACTIONS[id].label, action: ACTIONS[id] })),
     );
     if (choice) await vscode.commands.executeCommand(choice.action.command, ...choice.action.args);
@@ -174,7 +175,7 @@ async function send({ review, log }: Parts, request: PermissionRequest, given: A
   } catch (error) {
     const { message } = asProblem(error);
     log.warn(`answer: ${message}`);
-    void vscode.window.showErrorMessage(message);
+    void vscode.window.showErrorMessage(unlinked(message));
   }
 }
 
@@ -246,7 +247,7 @@ async function runInstall({ daemon, installation, surrounding, log }: Parts): Pr
         basePython: expand(setting("basePython"), undefined),
         signal: abort.signal,
         log: (line) => log.info(line),
-        report: (message) => progress.report({ message }),
+        report: (message) => progress.report({ message: unlinked(message) }),
       });
     });
   } finally {

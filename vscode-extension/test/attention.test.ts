@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { beforeEach, test } from "node:test";
 import type { Daemon } from "../src/daemon/daemon";
 import type { ActiveSession, SessionsActivity } from "../src/protocol.gen";
@@ -6,6 +7,7 @@ import type { SessionController } from "../src/session/controller";
 import { fromLoad } from "../src/session/state";
 import { Attention, desktopNotification } from "../src/status/attention";
 import { loaded, request } from "./fakes/protocol";
+import { sources } from "./fakes/texts";
 import { configured, answers, EventEmitter, ran, shown, window } from "./fakes/vscode";
 
 const active = (sessionId: string, asked: string[] = []): ActiveSession => ({ sessionId, title: `Task ${sessionId}`, asked, waits: asked.length > 0 });
@@ -65,6 +67,18 @@ test("who finished is told, who was stopped by the user is not, and the setting 
   configured.set("notifications", "off");
   tell([active("s6", ["a"])]);
   assert.equal(shown.length, 3);
+});
+
+test("a title brings no link into a notification", () => {
+  const { tell } = make();
+  tell([{ ...active("s2", ["a"]), title: "[Review](command:goalwright.accept)" }]);
+  assert.deepEqual(shown, ["“[Review] (command:goalwright.accept)” needs your approval"]);
+});
+
+test("each notification is a text of ours, or without links", () => {
+  const calls = sources("src").flatMap((file) => [...readFileSync(file, "utf8").matchAll(/show(?:Information|Warning|Error)Message\(\s*(.*?)\);?\n/gs)].map(([, call]) => `${file}: ${call}`));
+  assert.ok(calls.length > 30);
+  assert.deepEqual(calls.filter((call) => !/: (unlinked\(|t\("[^"{]*"\))|modal: true/.test(call)), []);
 });
 
 test("what waits when the window connects is counted without a word", () => {

@@ -15,6 +15,7 @@ import { page } from "./html";
 import { ASKING_COMMANDS, OTHER_COMMANDS, type FromWebview, type PageCommand, type Shown, type ToWebview, type Written } from "./messages";
 import { insertAtCursor, openFile, openInTerminal, openLink } from "./open";
 import { t } from "../l10n";
+import { unlinked } from "../unlinked";
 
 /** Key of the unsent text in the workspace's storage. VS Code saves the page's own state only now and then. */
 const WRITTEN = "goalwright.written";
@@ -173,7 +174,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       const problem = asProblem(error);
       this.parts.log.error(`${message.type}: ${problem.message}`);
       // Without a connection, the panel itself shows the error.
-      if (this.parts.daemon.state.phase === "connected") void vscode.window.showErrorMessage(problem.message);
+      if (this.parts.daemon.state.phase === "connected") void vscode.window.showErrorMessage(unlinked(problem.message));
     }
   }
 
@@ -273,7 +274,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     } catch (error) {
       this.post({ type: "restore", text, attachments });
       if (error instanceof Unattached) this.post({ type: "unattached", mention: error.mention, reason: error.message });
-      else void vscode.window.showWarningMessage(asProblem(error).message);
+      else void vscode.window.showWarningMessage(unlinked(asProblem(error).message));
       return;
     }
     if (!meant) return;

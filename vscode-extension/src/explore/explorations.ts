@@ -10,6 +10,7 @@ import { branchLabel, brief, lastLine } from "./format";
 import type { SessionState } from "../session/state";
 import { Observable } from "../observable";
 import { t } from "../l10n";
+import { unlinked } from "../unlinked";
 
 /** The user's actions on branches: view, apply, leave the choice to the model, remove. The daemon carries them out; `shown` changes. */
 export class Explorations extends Observable {
@@ -172,7 +173,7 @@ async function showContents(sessionId: string, branchId: string, title: string, 
   const uri = (path: string, side: BranchSide["side"]): vscode.Uri => vscode.Uri.from(sideAddress({ sessionId, branchId, path, side }));
   const [first] = files;
   if (!first) {
-    void vscode.window.showInformationMessage(t("Branch {0} changed no file.", branchId));
+    void vscode.window.showInformationMessage(unlinked(t("Branch {0} changed no file.", branchId)));
     return;
   }
   if (files.length === 1) {

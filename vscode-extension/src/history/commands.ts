@@ -4,6 +4,7 @@ import { ErrorCode, type HistoryRestoreParams } from "../protocol.gen";
 import type { FileHistory } from "./model";
 import { consequences, counts, headline, named, restoredLine } from "./format";
 import { t } from "../l10n";
+import { unlinked } from "../unlinked";
 
 const SHOWN_MS = 5_000;
 const OPEN = t("Open File");
@@ -13,7 +14,7 @@ const SAVE = t("Save and Try Again");
 export async function step(history: FileHistory, action: "undo" | "redo", changeId?: string): Promise<void> {
   const done = await told(history, () => history.step(action, changeId));
   if (!done) return;
-  if (done.files.length === 0) void vscode.window.showInformationMessage(action === "undo" ? t("Nothing to undo: the files already match.") : t("Nothing to redo: the files already match."));
+  if (done.files.length === 0) void vscode.window.showInformationMessage(unlinked(action === "undo" ? t("Nothing to undo: the files already match.") : t("Nothing to redo: the files already match.")));
   else vscode.window.setStatusBarMessage(`Goalwright: ${restoredLine({ action, ...done })}`, SHOWN_MS);
 }
 
@@ -26,7 +27,7 @@ export async function restore(
   const planned = await told(history, () => history.restore(about, true), words.nothing);
   if (!planned) return;
   if (planned.files.length === 0) {
-    void vscode.window.showInformationMessage(words.nothing);
+    void vscode.window.showInformationMessage(unlinked(words.nothing));
     return;
   }
   const detail = consequences(planned);
@@ -59,7 +60,7 @@ async function told<T>(history: FileHistory, work: () => Promise<T>, nothing?: s
   } catch (error) {
     const { code } = error as { code?: unknown };
     const text = (error as Error).message;
-    if (code === ErrorCode.UNKNOWN_REQUEST) void vscode.window.showInformationMessage(nothing ?? text);
+    if (code === ErrorCode.UNKNOWN_REQUEST) void vscode.window.showInformationMessage(unlinked(nothing ?? text));
     else if (code !== ErrorCode.HISTORY_CONFLICT) throw error;
     else if (await conflict(history, text)) return told(history, work, nothing);
     return undefined;

@@ -3,6 +3,7 @@ import type { Daemon } from "../daemon/daemon";
 import { button, type ListButton, type ListRow, liveList } from "../live_list";
 import type { McpListResult, McpServer } from "../protocol.gen";
 import { t } from "../l10n";
+import { unlinked } from "../unlinked";
 
 const ICONS = { starting: "loading~spin", ready: "pass", failed: "error", signed_out: "key", stopped: "circle-outline", disabled: "circle-slash" } as const;
 
@@ -17,10 +18,10 @@ export async function showServers(daemon: Daemon): Promise<void> {
 /** Open the page where the user signs in to a server, and wait until that is done. */
 async function signIn(daemon: Daemon, name: string): Promise<void> {
   const { url } = await daemon.request("goalwright/mcp/login", { name });
-  const title = t("Signing in to {0}: finish in the browser", name);
+  const title = unlinked(t("Signing in to {0}: finish in the browser", name));
   await vscode.env.openExternal(vscode.Uri.parse(url, true));
   await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => daemon.request("goalwright/mcp/loggedIn", { name }));
-  void vscode.window.showInformationMessage(t("You are signed in to {0}.", name));
+  void vscode.window.showInformationMessage(unlinked(t("You are signed in to {0}.", name)));
 }
 
 async function openLog(daemon: Daemon, name: string): Promise<void> {

@@ -2,6 +2,7 @@ import * as vscode from "vscode";
 import { t } from "../l10n";
 import type { ModelProvider } from "../protocol.gen";
 import { addressProblem, EXAMPLE_URLS, keyProblem, pastedKey } from "./format";
+import { unlinked } from "../unlinked";
 
 /** The entered variables, and the provider as it answered to them. */
 export interface Entered {
@@ -42,7 +43,7 @@ export async function connectionOf(provider: ModelProvider, list: Listing): Prom
 
 async function retries(error: string): Promise<boolean> {
   const again = t("Retry");
-  return (await vscode.window.showErrorMessage(error, again)) === again;
+  return (await vscode.window.showErrorMessage(unlinked(error), again)) === again;
 }
 
 async function askAddress({ id, name, urlVariable }: ModelProvider): Promise<Record<string, string> | undefined> {
@@ -61,7 +62,7 @@ async function running(provider: ModelProvider, list: Listing): Promise<Entered 
     if (found.connected) return { env: {}, provider: found };
     const { how, page } = START[found.id] ?? { how: `${found.name}: ${found.how || found.error}.`, page: "" };
     const [again, get] = [t("Retry"), t("Download {0}", found.name)];
-    const choice = await vscode.window.showWarningMessage(how, again, ...(page ? [get] : []));
+    const choice = await vscode.window.showWarningMessage(unlinked(how), again, ...(page ? [get] : []));
     if (choice === get) await vscode.env.openExternal(vscode.Uri.parse(page));
     if (choice === undefined) return undefined;
   }
@@ -81,7 +82,7 @@ function askKey(provider: ModelProvider, problem: string): Promise<string | unde
   input.password = true;
   input.ignoreFocusOut = true;
   input.buttons = provider.keyPage ? [page] : [];
-  input.validationMessage = problem || undefined;
+  input.validationMessage = unlinked(problem) || undefined;
   return new Promise((resolve) => {
     let before = "";
     const accept = (): void => {

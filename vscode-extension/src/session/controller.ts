@@ -18,6 +18,7 @@ import {
 import { apply, fromLoad, trim, type SessionState, type Update } from "./state";
 import { Observable } from "../observable";
 import { t } from "../l10n";
+import { unlinked } from "../unlinked";
 
 type WhenBusy = "queue" | "steer";
 
@@ -252,7 +253,7 @@ export class SessionController extends Observable<Change> {
       this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
       if (unsent()) {
         this.undelivered.fire({ text, attachments });
-        if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(asProblem(error).message);
+        if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(unlinked(asProblem(error).message));
       }
     } finally {
       this.setOutbox(this.outbox.filter((one) => one.promptId !== promptId));
@@ -300,7 +301,7 @@ export class SessionController extends Observable<Change> {
     try {
       const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember, ...(answers ? { answers } : {}) };
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
-      if (!accepted) void vscode.window.showInformationMessage(tooLate(by));
+      if (!accepted) void vscode.window.showInformationMessage(unlinked(tooLate(by)));
       return accepted;
     } catch (error) {
       if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;

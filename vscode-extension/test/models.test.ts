@@ -215,6 +215,20 @@ test("keys survive, are forgotten one by one, and what is damaged is none", asyn
   assert.ok(!logged[0]!.includes(KEY));
 });
 
+test("a key entered after the key ring was unlocked keeps the others", async () => {
+  const memory = makeMemory();
+  const secrets = new FakeSecrets();
+  await new ProviderKeys(secrets as never, memory, () => undefined).set({ ANTHROPIC_API_KEY: KEY });
+  const { get } = secrets;
+  secrets.get = () => Promise.reject(new Error("locked"));
+  const keys = new ProviderKeys(secrets as never, memory, () => undefined);
+  await keys.ready;
+  await assert.rejects(keys.set({ OPENAI_API_KEY: "sk-other" }), /locked/);
+  secrets.get = get;
+  await keys.set({ OPENAI_API_KEY: "sk-other" });
+  assert.deepEqual(keys.variables, { ANTHROPIC_API_KEY: KEY, OPENAI_API_KEY: "sk-other" });
+});
+
 test("a window that lost the keys says so, until one is entered, and one that never had any says nothing", async () => {
   const memory = makeMemory();
   const keysOf = (): ProviderKeys => new ProviderKeys(new FakeSecrets() as never, memory, () => undefined);

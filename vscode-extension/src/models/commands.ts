@@ -164,8 +164,8 @@ export class ModelCommands {
     let chosen: ModelProvider | undefined;
     const items = found.map((provider): ListRow => {
       const { name, keyVariable, urlVariable } = provider;
-      const forget = (): void => {
-        void keys.set({ [keyVariable]: undefined, ...(urlVariable ? { [urlVariable]: undefined } : {}) });
+      const forget = async (): Promise<void> => {
+        await keys.set({ [keyVariable]: undefined, ...(urlVariable ? { [urlVariable]: undefined } : {}) });
         vscode.window.setStatusBarMessage(t("Goalwright: the key of {0} was removed", name), SHOWN_MS);
       };
       const kept = keys.variables[keyVariable] || keys.variables[urlVariable];

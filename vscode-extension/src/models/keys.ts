@@ -36,8 +36,8 @@ export class ProviderKeys extends Observable {
 
   /** Store variables; `undefined` removes one. Throws errors of the secret storage. */
   async set(changes: Readonly<Record<string, string | undefined>>): Promise<void> {
-    await this.ready;
-    const next = Object.fromEntries(Object.entries({ ...this.variables, ...changes }).filter((entry): entry is [string, string] => !!entry[1]));
+    // Read again, because the key ring may have been locked at the start: what is not known here would be lost.
+    const next = Object.fromEntries(Object.entries({ ...(await this.stored()), ...changes }).filter((entry): entry is [string, string] => !!entry[1]));
     await this.secrets.store(ENTRY, JSON.stringify(next));
     await this.memory.update(KEPT, Object.keys(next).length > 0);
     this.lost = false;
@@ -46,14 +46,24 @@ export class ProviderKeys extends Observable {
 
   private async read(): Promise<void> {
     try {
-      const entry = await this.secrets.get(ENTRY);
-      this.lost = entry === undefined && this.memory.get<boolean>(KEPT, false);
+      this.take(await this.stored());
+    } catch (error) {
+      // The key ring is locked; keys from the environment still work.
+      this.log(`the stored keys cannot be read: ${String(error)}`);
+    }
+  }
+
+  /** Return the stored variables; none if the entry is damaged. Throws errors of the secret storage. */
+  private async stored(): Promise<Variables> {
+    const entry = await this.secrets.get(ENTRY);
+    this.lost = entry === undefined && this.memory.get<boolean>(KEPT, false);
+    try {
       const stored: unknown = JSON.parse(entry ?? "{}");
       const entries = Object.entries(stored && typeof stored === "object" ? stored : {});
-      this.take(Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string")));
+      return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
     } catch (error) {
-      // The key ring is locked or damaged; keys from the environment still work.
-      this.log(`the stored keys cannot be read: ${String(error)}`);
+      this.log(`the stored keys are damaged: ${String(error)}`);
+      return {};
     }
   }
 

@@ -20,6 +20,17 @@ test("a value is in the file when update ends", async () => {
   assert.deepEqual(next.keys(), ["a"]);
 });
 
+test("two windows keep what the other one has written", async () => {
+  const here = folder();
+  const [one, two] = [new WorkspaceMemory(here, assert.fail), new WorkspaceMemory(here, assert.fail)];
+  await one.update("/f", "s1");
+  await new WorkspaceMemory(here, assert.fail).update("/f", undefined);
+  await two.update("/g", "s2");
+  await one.update("/h", "s3");
+  const next = new WorkspaceMemory(here, assert.fail);
+  assert.deepEqual([...next.keys()].sort(), ["/g", "/h"]);
+});
+
 test("a damaged file is reported, and replaced by the next value", async () => {
   const here = folder();
   await new WorkspaceMemory(here, assert.fail).update("a", 1);

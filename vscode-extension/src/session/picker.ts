@@ -104,16 +104,19 @@ export class SessionPicker {
     };
     const separator = (label: string): ListRow => ({ label, kind: vscode.QuickPickItemKind.Separator });
     const mine = first.length > 0 ? [separator(t("pinned")), ...first.map(row), separator(t("others")), ...others.map(row)] : others.map(row);
-    const elsewhere = hits.filter(({ folder }) => folder !== null).map((hit): ListRow => ({
+    const found = (hit: SessionHit): ListRow => ({
       label: hit.title || t("Untitled session"),
       description: [path.basename(hit.folder ?? ""), hit.user].filter(Boolean).join(" · "),
       detail: hit.excerpt,
-      iconPath: new vscode.ThemeIcon("folder"),
+      iconPath: new vscode.ThemeIcon(hit.folder === null ? "comment" : "folder"),
       alwaysShow: true,
-      enter: () => this.openElsewhere(hit),
-    }));
+      enter: () => (hit.folder === null ? open(hit.sessionId) : this.openElsewhere(hit)),
+    });
+    const listed = new Set(sessions.map(({ trace }) => trace.traceId));
+    const older = hits.filter(({ folder, sessionId }) => folder === null && !listed.has(sessionId)).map(found);
+    const elsewhere = hits.filter(({ folder }) => folder !== null).map(found);
     return [
-      ...(sessions.length > 0 ? mine : [{ label: t("No sessions yet") }]),
+      ...(sessions.length > 0 ? [...mine, ...older] : [{ label: t("No sessions yet") }]),
       ...(elsewhere.length > 0 ? [separator(t("in other folders")), ...elsewhere] : []),
     ];
   }

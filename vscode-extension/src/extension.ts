@@ -71,6 +71,8 @@ function create(context: vscode.ExtensionContext) {
   const storage = context.storageUri?.fsPath;
   // Storage of this folder, and of the windows of all folders.
   const memory: vscode.Memento = storage === undefined ? context.workspaceState : new WorkspaceMemory(storage, warn);
+  /** Apart, because pictures can be large and the memory is written while the user types. */
+  const unsent: vscode.Memento = storage === undefined ? context.workspaceState : new WorkspaceMemory(storage, warn, "unsent.json");
   const shared: Pick<vscode.Memento, "get" | "update"> = new WorkspaceMemory(context.globalStorageUri.fsPath, warn);
   rememberFolderIn(memory);
   const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
@@ -102,7 +104,7 @@ function create(context: vscode.ExtensionContext) {
   const surrounding: SurroundingModel = new SurroundingModel(daemon, sessions, attention, active);
   const records: Records = new Records(daemon, sessions);
   const explorations: Explorations = new Explorations(daemon, sessions, records);
-  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, memory, log });
+  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, memory, unsent, log });
   const goalCommands: GoalCommands = new GoalCommands({ daemon, sessions, history });
   /** Show an error. */
   const tell: (error: unknown) => Promise<void> = problemTeller(daemon, log);
@@ -115,7 +117,7 @@ function create(context: vscode.ExtensionContext) {
   const picker: SessionPicker = new SessionPicker({ daemon, sessions, memory, shared });
   return {
     daemon, sessions, picker, chat, review, history, explorations, records, surrounding, attention, active, installation, goals, goalCommands,
-    graph, contexts, models, languageModels, keys, permissions, problems, features, memory, shared, globalState, tell, log,
+    graph, contexts, models, languageModels, keys, permissions, problems, features, memory, unsent, shared, globalState, tell, log,
   };
 }
 

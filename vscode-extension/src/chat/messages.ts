@@ -56,7 +56,9 @@ export interface Draft {
 /** Text that the user has written in the page but not sent. */
 export interface Written {
   /** Drafts by session; the draft of a new session has an empty id. */
-  drafts: Readonly<Record<string, Draft>>;
+  drafts: Readonly<Record<string, Omit<Draft, "files">>>;
+  /** Files of the drafts. They can be large, so they are sent and stored apart, only when they change. */
+  files: Readonly<Record<string, Chip[]>>;
   /** Unsent answers by request. */
   answers: Readonly<Record<string, { feedback?: string; answers?: QuestionAnswer[] }>>;
   /** Edited texts of queued prompts, by prompt. */

@@ -8,7 +8,7 @@ import { offerReload } from "../daemon/watch";
 import { restore, revertOrKeep, reviewSince, step } from "../history/commands";
 import type { Proposed } from "../diff/uris";
 import type { Answer } from "../permission/answers";
-import type { BranchParams, JobKillParams } from "../protocol.gen";
+import type { BranchParams, JobKillParams, SessionMessagesResult } from "../protocol.gen";
 import type { Attachment } from "../session/controller";
 import { addUpdate, type Update } from "../session/state";
 import { page } from "./html";
@@ -19,6 +19,8 @@ import { unlinked } from "../unlinked";
 
 /** Key of the unsent text in the workspace's storage. VS Code saves the page's own state only now and then. */
 const WRITTEN = "goalwright.written";
+/** Key of the files of unsent drafts, in a storage of their own. */
+const UNSENT = "goalwright.unsent";
 /** Shortest time between two posts of streaming text to the webview. */
 const FRAME_MS = 16;
 /** Number of older messages that the page loads at once. They are for display only: the host does not keep them. */
@@ -41,7 +43,7 @@ class Unattached extends Error {
   }
 }
 
-type ChatParts = Pick<Parts, "daemon" | "sessions" | "review" | "history" | "explorations" | "records" | "surrounding" | "attention" | "active" | "memory" | "log">;
+type ChatParts = Pick<Parts, "daemon" | "sessions" | "review" | "history" | "explorations" | "records" | "surrounding" | "attention" | "active" | "memory" | "unsent" | "log">;
 
 /** A page that takes longer has not been loaded. */
 const OVERDUE_MS = 20_000;
@@ -115,7 +117,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       clearTimeout(this.overdue);
       if (this.view === view) this.view = undefined;
     });
-    view.webview.html = page(view.webview, this.extension, "chat", this.parts.memory.get(WRITTEN, {}));
+    const { memory, unsent } = this.parts;
+    view.webview.html = page(view.webview, this.extension, "chat", { ...memory.get(WRITTEN, {}), files: unsent.get(UNSENT, {}) });
     // In a browser, VS Code can leave one of two pages empty that it loads at once for the first time.
     this.overdue = setTimeout(() => {
       if (view.visible) void offerReload(t("VS Code did not load the chat. Reload the window to see it."));
@@ -179,7 +182,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   /** Return what each message of the page does. */
-  handlersOf({ daemon, sessions, review, history, explorations, records, active, memory }: ChatParts) {
+  handlersOf({ daemon, sessions, review, history, explorations, records, active, memory, unsent }: ChatParts) {
     return {
       ready: () => {
         this.ready = true;
@@ -187,7 +190,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.postAll();
         this.giveFocus();
       },
-      written: ({ written }: { written: Written }) => memory.update(WRITTEN, written),
+      written: async ({ written, files }: { written: Omit<Written, "files">; files?: Written["files"] }) => {
+        await Promise.all([memory.update(WRITTEN, written), files && unsent.update(UNSENT, files)]);
+      },
       prompt: ({ text, attachments, instead, steer }: Prompt & { steer?: boolean; instead?: string }) =>
         instead === undefined ? this.prompt(text, attachments, steer ? "steer" : "queue") : this.resend(instead, text, attachments),
       complete: (asked: Completing) => this.complete(asked),
@@ -234,8 +239,13 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       continue: () => (this.atRest ? sessions.prompt(t("Continue where you stopped.")) : undefined),
       earlier: async ({ sessionId, before }: { sessionId: string; before: number }) => {
         if (sessionId !== sessions.sessionId && sessionId !== records.sessionId) return;
-        const earlier = await daemon.request("goalwright/session/messages", { sessionId, before, limit: EARLIER });
-        this.post({ type: "earlier", sessionId, earlier });
+        // After an error the button is there again.
+        let earlier: SessionMessagesResult = { messages: [], notices: [], hasEarlier: true };
+        try {
+          earlier = await daemon.request("goalwright/session/messages", { sessionId, before, limit: EARLIER });
+        } finally {
+          this.post({ type: "earlier", sessionId, earlier });
+        }
       },
       openSession: ({ sessionId }: { sessionId: string }) => sessions.open(sessionId),
       branchFiles: ({ sessionId, branchId }: BranchParams) => explorations.list(sessionId, branchId),

@@ -370,6 +370,7 @@ export const window = {
     return panels.at(-1);
   },
   registerWebviewPanelSerializer: () => new Disposable(() => undefined),
+  registerWebviewViewProvider: () => new Disposable(() => undefined),
   createInputBox: () => {
     boxes.push(new FakeInputBox());
     return boxes.at(-1);

@@ -22,19 +22,23 @@ const PAUSE_MS = 200;
 
 /** The user's unsent text. The host stores it and put it into the page. */
 let written = read();
+/** The files that the host has. */
+let stored = written.files;
 // biome-ignore lint/correctness/noUnusedVariables: `??=` reads it.
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 function read(): Written {
   const block = typeof document === "undefined" ? null : document.getElementById("written");
-  return { drafts: {}, answers: {}, edits: {}, unfolded: [], ...(JSON.parse(block?.textContent ?? "{}") as Partial<Written>) };
+  return { drafts: {}, files: {}, answers: {}, edits: {}, unfolded: [], ...(JSON.parse(block?.textContent ?? "{}") as Partial<Written>) };
 }
 
 function keep(now: Written): void {
   written = now;
   timer ??= setTimeout(() => {
     timer = undefined;
-    post({ type: "written", written });
+    const { files, ...texts } = written;
+    post({ type: "written", written: texts, ...(files === stored ? {} : { files }) });
+    stored = files;
   }, PAUSE_MS);
 }
 
@@ -46,12 +50,18 @@ function withNewest<T>(record: Readonly<Record<string, T>>, key: string, value: 
 }
 
 export function draftOf(sessionId: string): Draft {
-  return written.drafts[sessionId] ?? { text: "", files: [] };
+  // A draft that an older version stored has its files in it.
+  return { text: "", files: written.files[sessionId] ?? [], ...written.drafts[sessionId] };
 }
 
-export function saveDraft(sessionId: string, draft: Draft): void {
-  const empty = draft.text === "" && draft.files.length === 0;
-  keep({ ...written, drafts: withNewest(written.drafts, sessionId, empty ? undefined : draft) });
+export function saveDraft(sessionId: string, { files, ...draft }: Draft): void {
+  const before = written.files[sessionId] ?? [];
+  const same = files.length === before.length && files.every((file, index) => file === before[index]);
+  keep({
+    ...written,
+    drafts: withNewest(written.drafts, sessionId, draft.text === "" && files.length === 0 ? undefined : draft),
+    files: same ? written.files : withNewest(written.files, sessionId, files.length > 0 ? files : undefined),
+  });
 }
 
 /** A restarted daemon asks again with a new request id, but the call stays the same. */

@@ -39,7 +39,8 @@ export const EMPTY: ViewState = {
 export function reduce(state: ViewState, message: ToWebview, following: boolean): ViewState {
   switch (message.type) {
     case "state":
-      return { ...state, ...message.state, ...("session" in message.state ? { loadingEarlier: false } : {}) };
+      // Another session or record is shown, so an answer for the one before is not awaited any more.
+      return { ...state, ...message.state, ...("session" in message.state || "record" in message.state ? { loadingEarlier: false } : {}) };
     case "updates": {
       const before = state[message.of];
       if (!before) return state;

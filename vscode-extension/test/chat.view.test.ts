@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
+import { after, test } from "node:test";
+import type * as vscode from "vscode";
+import { ChatView } from "../src/chat/view";
+import { EMPTY, reduce } from "../src/chat/webview/store";
+import { NOTHING_EXPLORED } from "../src/explore/view";
+import { fromLoad } from "../src/session/state";
+import { loaded } from "./fakes/protocol";
+import { log, make, named, FakeMemory, settled } from "./fakes/session";
+import { FakePanel, shown } from "./fakes/vscode";
+
+/** An extension's folder with the files of the page. */
+const EXTENSION = mkdtempSync(path.join(os.tmpdir(), "gw-ext-"));
+mkdirSync(path.join(EXTENSION, "dist"));
+for (const name of ["chat.css", "chat.js"]) writeFileSync(path.join(EXTENSION, "dist", name), `/* ${name} */`);
+after(() => rmSync(EXTENSION, { recursive: true }));
+
+const quiet = { onDidChange: () => ({ dispose() {} }) };
+
+/** A chat, and a function that opens its page. */
+function chat() {
+  const { daemon, memory, sessions } = make();
+  const unsent = new FakeMemory();
+  const view = new ChatView({ path: EXTENSION } as vscode.Uri, {
+    daemon, sessions, memory, unsent, log,
+    review: { ...quiet, choices: {} },
+    history: { ...quiet, byCall: () => ({}) },
+    explorations: { ...quiet, shown: NOTHING_EXPLORED },
+    records: { ...quiet },
+    surrounding: { ...quiet },
+    attention: { ...quiet, count: 0 },
+    active: { attachments: [] },
+  } as unknown as ConstructorParameters<typeof ChatView>[1]);
+  const open = (): FakePanel => {
+    const page = new FakePanel();
+    view.resolveWebviewView(Object.assign(page, { visible: true, onDidChangeVisibility: page.closed.event }) as unknown as vscode.WebviewView);
+    page.said.fire({ type: "ready" });
+    return page;
+  };
+  return { daemon, sessions, view, memory, open };
+}
+
+test("files of a draft are stored apart and back after a reload", async () => {
+  const { view, memory, open } = chat();
+  const picture = { type: "file", name: "shot.png", mediaType: "image/png", data: "AAAA" };
+  const page = open();
+  page.said.fire({ type: "written", written: { drafts: { s1: { text: "look" } } }, files: { s1: [picture] } });
+  page.said.fire({ type: "written", written: { drafts: { s1: { text: "look at" } } } });
+  await settled();
+  assert.deepEqual(memory.get("goalwright.written"), { drafts: { s1: { text: "look at" } } });
+  const [, block] = /id="written">(.*?)<\/script>/.exec(open().webview.html) ?? [];
+  assert.deepEqual(JSON.parse(block ?? ""), { drafts: { s1: { text: "look at" } }, files: { s1: [picture] } });
+  view.dispose();
+});
+
+test("earlier messages that cannot be read can be asked for again", async () => {
+  const { daemon, sessions, view, open } = chat();
+  await sessions.open("s1");
+  daemon.answers["session/messages"] = () => {
+    throw new Error("The trace cannot be read.");
+  };
+  const page = open();
+  page.said.fire({ type: "earlier", sessionId: "s1", before: 9 });
+  await settled();
+  assert.equal(shown.at(-1), "The trace cannot be read.");
+  const answer = page.posted.find(({ type }) => type === "earlier");
+  const waiting = { ...EMPTY, session: { ...fromLoad(loaded({ session: named("s1") })), hasEarlier: true }, loadingEarlier: true };
+  const state = reduce(waiting, answer as unknown as Parameters<typeof reduce>[1], true);
+  assert.deepEqual([state.loadingEarlier, state.session?.hasEarlier], [false, true]);
+  view.dispose();
+});
+
+test("a record that is closed leaves no wait for its earlier messages", () => {
+  const session = { ...fromLoad(loaded({ session: named("s1") })), hasEarlier: true };
+  const record = { ...fromLoad(loaded({ session: named("s1:A") })), hasEarlier: true };
+  const state = reduce({ ...EMPTY, session, record, loadingEarlier: true }, { type: "state", state: { record: null } }, true);
+  assert.equal(state.loadingEarlier, false);
+});

@@ -26,9 +26,11 @@ export function money(dollars, unpriced = 0) {
 export function duration(ms) {
   if (ms == null) return "";
   if (ms < 1000) return t("{0} ms", Math.round(ms));
-  const s = ms / 1000;
-  if (s < 60) return t("{0} s", s.toFixed(s < 10 ? 1 : 0));
-  return s < 3600 ? t("{0} min {1} s", Math.floor(s / 60), Math.round(s % 60)) : t("{0} h {1} min", Math.floor(s / 3600), Math.round((s % 3600) / 60));
+  if (ms < 10_000) return t("{0} s", (ms / 1000).toFixed(1));
+  const s = Math.round(ms / 1000);
+  if (s < 60) return t("{0} s", s);
+  const min = Math.round(s / 60);
+  return s < 3600 ? t("{0} min {1} s", Math.floor(s / 60), s % 60) : t("{0} h {1} min", Math.floor(min / 60), min % 60);
 }
 
 /** @param {number} count */

@@ -150,11 +150,12 @@ def _model(config: Config, environment: Mapping[str, str]) -> Check:
         )
         text += t("Set a model in ~/.goalwright/config.json, or for example ANTHROPIC_API_KEY")
         return Check(noted("Model"), "warning", text)
-    if chosen is None and {*CLAUDE_KEYS, OPENAI_KEY}.isdisjoint(names):
+    keys = [name for name in names if name.endswith("_API_KEY")]
+    if chosen is None and keys and {*CLAUDE_KEYS, OPENAI_KEY}.isdisjoint(names):
         text = t(
-            "no model is set, and the variables that are set ({keys}) choose none: set the setting model, or use "
-            "--model. Otherwise a local Ollama is used if it is running, or the demo",
-            keys=", ".join(names),
+            "no model is set, and the variables that are set ({keys}) choose none: set a model in "
+            "~/.goalwright/config.json, or use --model. Otherwise a local Ollama is used if it is running, or the demo",
+            keys=", ".join(keys),
         )
         return Check(noted("Model"), "warning", text)
     text = chosen or t("chosen by the keys in the environment")

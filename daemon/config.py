@@ -177,7 +177,9 @@ def load_config(workspace: Path, user_file: Path, *, trusted: bool = False) -> C
     rules may loosen restrictions, and its programs (hooks) run.
     """
     users = _read(user_file, str(user_file))
-    local = _read(workspace / WORKSPACE_FILE, WORKSPACE_FILE.as_posix())
+    local_file = (workspace / WORKSPACE_FILE).resolve()
+    # In the home folder it is the user's own file, which counts once.
+    local = _FileRead() if local_file == user_file.resolve() else _read(local_file, WORKSPACE_FILE.as_posix())
     config = Config(problems=(*users.problems, *local.problems), blocking=(*users.blocking, *local.blocking))
     config = config.overlaid(users.values, "user", str(user_file), str(user_file))
     config = config.with_workspace(local.values, trusted=trusted)

@@ -68,6 +68,8 @@ class Presence:
         self, running: Callable[[], bool], timeout_s: Callable[[], float], poll_s: float
     ) -> None:
         """Return when there has been no client and no work for ``timeout_s``; 0: never."""
+        self.asked()  # nobody could come before
+        self.asked()  # nobody could come before
         while True:
             timeout = timeout_s()
             if self.clients > 0 or running():

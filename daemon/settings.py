@@ -47,6 +47,19 @@ def _is_finite(value: object) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
+HookName = Literal[
+    "session.start",
+    "session.end",
+    "prompt.system",
+    "prompt.submit",
+    "tool.execute.before",
+    "tool.execute.after",
+    "permission.asked",
+    "compaction.before",
+    "goal.completed",
+]
+
+
 class Hook(_Group):
     """A program that runs at a key moment: JSON on its stdin, and its answer on its stdout."""
 
@@ -188,8 +201,8 @@ class CommandSettings(_Group):
         "like secrets. Only has an effect in your own file, when the daemon starts. `goalwright "
         "doctor` lists the variables that are not passed on.",
     )
-    hooks: dict[str, tuple[Hook, ...]] = Field(
-        default_factory=dict[str, tuple[Hook, ...]],
+    hooks: dict[HookName, tuple[Hook, ...]] = Field(
+        default_factory=dict[HookName, tuple[Hook, ...]],
         description="Programs that run at key moments, by event name: session.start, session.end, "
         "prompt.system, prompt.submit, "
         "tool.execute.before, tool.execute.after, permission.asked, compaction.before, goal.completed.",

@@ -9,23 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 from msgspec import Struct
 
 from daemon.model.messages import whole_characters
+from daemon.settings import HookName
 from tools.localization import t
 from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HookName = Literal[
-    "session.start",
-    "session.end",
-    "prompt.system",
-    "prompt.submit",
-    "tool.execute.before",
-    "tool.execute.after",
-    "permission.asked",
-    "compaction.before",
-    "goal.completed",
-]
 NAMES: Final[tuple[HookName, ...]] = get_args(HookName)
 
 Failure = Literal["missing", "start", "timeout", "exit", "crash", "output", "answer", "error"]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from daemon.hooks.answer import NAMES, HookName
+from daemon.hooks.answer import NAMES
+from daemon.settings import HookName
 from tools.localization import t
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookError, HookName, denial, may_deny, read_text
+from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookError, denial, may_deny, read_text
 from tools.localization import t
 from tools.process.programs import find_program, run, scrubbed_environment
 from tools.process.runnable import why_not_run
@@ -24,7 +24,7 @@ from tools.text.truncate import head, one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.settings import Hook
+    from daemon.settings import Hook, HookName
 
 _DENIES = 2
 _MAX_ERRORS = 4_000

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from daemon.hooks.answer import MAX_OUTPUT, Failure, HookAnswer, HookError, HookName, read_value
+from daemon.hooks.answer import MAX_OUTPUT, Failure, HookAnswer, HookError, read_value
 from daemon.hooks.entry_points import FoundFunctions, HookFunction, discover
 from daemon.safe_path import own_folders
 from tools.json_access import mapping
@@ -30,6 +30,8 @@ from tools.text.truncate import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from daemon.settings import HookName
 
 log = logging.getLogger(__name__)
 

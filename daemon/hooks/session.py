@@ -12,8 +12,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from daemon.hooks.answer import NAMES, HookAnswer, HookError, HookName, concerns, may_deny, only_watches
-from daemon.hooks.entry_points import unknown
+from daemon.hooks.answer import HookAnswer, HookError, concerns, may_deny, only_watches
 from daemon.hooks.executable import Executable
 from daemon.hooks.python import Hooks, PythonHook
 from daemon.loop.features import HookResult
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from daemon.model.messages import ToolCallPart
     from daemon.model.permissions import PermissionRequest
     from daemon.model.traces import QueuedPrompt
+    from daemon.settings import HookName
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +72,7 @@ class HookRunner:
         """Look for functions, and report problems with names, before any hook runs."""
         await self._service.learn()
         self._ready = True
-        names = self._session.config.settings.commands.hooks
-        problems = [unknown(name, t("the configuration")) for name in names if name not in NAMES]
-        for problem in (*self._service.found.problems, *problems):
+        for problem in self._service.found.problems:
             self._notice_once(problem, (problem,))
 
     def wants(self, name: HookName) -> bool:

@@ -14,6 +14,7 @@ from daemon.loop.skill_use import may_be_shown
 from daemon.skills.catalogue import FoundSkills, usable
 from daemon.skills.commands import CALL, Command, FoundCommands, expanded
 from daemon.skills.skill_file import SKILL_FILE, Skill
+from tools.access import MCP
 from tools.localization import t
 from tools.paths import rule_target
 from tools.skill import skill_text
@@ -62,17 +63,18 @@ def called(session: Session, text: str) -> CalledCommand | None:
     if match is None:
         return None
     name, arguments = match[1], (match[2] or "").strip()
-    command = session.services.commands.all(session.trust).commands.get(name.lower())
+    found = session.services.commands.all(session.trust)
+    command = found.commands.get(name.lower())
     if command is not None and _readable(session, command):
         return CalledCommand(expanded(command.text, arguments), command.agent, command.model)
     skill = session.services.skills.all(session.trust).named(name)
-    if command is None and skill is None and session.services.commands.left_out(name.lower(), session.trust):
-        session.record.notice_once(
-            t(
-                "/{name} is sent as text: the commands of this folder are not used, because the folder is not trusted.",
-                name=name,
-            )
-        )
+    if command is None and skill is None and not name.startswith(MCP):
+        if session.services.commands.left_out(name.lower(), session.trust):
+            why = t("the commands of this folder are not used, because the folder is not trusted.")
+        else:
+            broken = (one for one in found.problems if f"/{name}.md" in one)
+            why = next(broken, t("there is no such command."))
+        session.record.notice_once(t("/{name} is sent as text: {why}", name=name, why=why))
     if skill is None or not callable_skill(session.rules, skill):
         return None
     loaded = usable(skill)

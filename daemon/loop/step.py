@@ -91,7 +91,7 @@ class StepHost(Protocol):
         usage: Usage | None = None,
         model: str | None = None,
     ) -> Message: ...
-    def answered_nothing(self, complete: Complete) -> None: ...
+    def answered_nothing(self, complete: Complete) -> StepOutcome: ...
     def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None: ...
     def begun(self, call_id: str) -> bool: ...
     def stopped(self, call_id: str) -> ToolResult | None: ...
@@ -160,10 +160,7 @@ async def run_step(host: StepHost, stream: ProviderEvents) -> StepOutcome:
     if not calls and stop == "tool_use":
         stop = "end_turn"
     if not complete.parts and not calls:
-        host.answered_nothing(complete)
-        return StepOutcome(
-            "error", t("The model returned an empty response. Try again, or choose another model.")
-        )
+        return host.answered_nothing(complete)
     message = host.add_assistant(
         message_id, complete.parts, stop, detail=complete.detail, usage=complete.usage, model=complete.model
     )

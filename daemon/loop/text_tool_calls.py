@@ -509,6 +509,15 @@ class AnswerCheck:
         """Calls of this turn were run."""
         self._nudges = 0
 
+    def nothing(self, why: str) -> StepOutcome:
+        """Return the outcome of a step whose answer has no content. ``why``: as the model said, if it did."""
+        said = why or t("The model returned an empty response. Try again, or choose another model.")
+        return self._ended(said)
+
+    def _ended(self, why: str) -> StepOutcome:
+        self._record.notice("warning" if self._worked else "error", why, CODE)
+        return StepOutcome("error", why)
+
     def check(
         self,
         outcome: StepOutcome,
@@ -537,8 +546,7 @@ class AnswerCheck:
         else:
             return outcome
         if self._written or self._nudges == _MOST_NUDGES:
-            self._record.notice("warning" if worked else "error", ending, CODE)
-            return StepOutcome("error", ending)
+            return self._ended(ending)
         self._written = True
         self._nudges += 1
         self._record.notice("info", said, CODE)

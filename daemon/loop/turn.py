@@ -380,10 +380,11 @@ class Turn:
         self._session.budget.warn()
         return message
 
-    def answered_nothing(self, complete: Complete) -> None:
-        """Count an answer without content, which is no message."""
+    def answered_nothing(self, complete: Complete) -> StepOutcome:
+        """Count an answer without content, which is no message, and say why it has none."""
         self._record.answered_beside(self._model, complete, self._started)
         self._session.budget.warn()
+        return self._answers.nothing(complete.detail)
 
     def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None:
         """Add a result, which belongs to the goal that had the focus when its call ran.

@@ -105,9 +105,13 @@ def place(steps: Iterable[int | str]) -> str:
     words = [
         t("entry {number}", number=step + 1) if isinstance(step, int) else step
         for step in steps
-        if isinstance(step, int) or not (_BRANCH.fullmatch(step) or _is_shape(step))
+        if isinstance(step, int) or not (step == _KEY or _BRANCH.fullmatch(step) or _is_shape(step))
     ]
     return ", ".join(words) or t("it")
+
+
+_KEY = "[key]"
+"""Stands behind the key of an entry, where pydantic refuses the key itself."""
 
 
 def _is_shape(step: int | str) -> bool:

@@ -386,3 +386,24 @@ def test_files_of_other_programs_are_in_the_home_folder(
     monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     assert user_home(tmp_path / "elsewhere") == tmp_path / "me"
+
+
+def test_misspelled_hook_events_are_reported(user_file: Path, workspace: Path) -> None:
+    hooks = {"PreToolUse": [{"command": ["false"]}], "session.end": [{"command": ["true"]}]}
+    user_file.write_text(json.dumps({"hooks": hooks}))
+    config = load_config(workspace, user_file)
+    (problem,) = config.problems
+    assert "hooks: PreToolUse is not used: it must be one of: session.start, " in problem
+    assert list(config.settings.commands.hooks) == ["session.end"]
+
+
+def test_the_users_file_counts_once_in_the_home_folder(tmp_path: Path) -> None:
+    user_file = tmp_path / WORKSPACE_FILE
+    user_file.parent.mkdir()
+    user_file.write_text(
+        json.dumps({"planner": "layered", "hooks": {"session.end": [{"command": ["true"]}]}})
+    )
+    for trusted in (False, True):
+        config = load_config(tmp_path, user_file, trusted=trusted)
+        assert not config.problems
+        assert len(config.settings.commands.hooks["session.end"]) == 1

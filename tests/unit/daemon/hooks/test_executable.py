@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from daemon.hooks.answer import NOTHING, HookAnswer, HookError, HookName
+from daemon.hooks.answer import NOTHING, HookAnswer, HookError
 from daemon.hooks.executable import Executable
-from daemon.settings import Hook
+from daemon.settings import Hook, HookName
 from tests.support.drivers.waiting import until
 from tests.support.fakes.hooks import answering, is_alive, pids, program
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from daemon.hooks.answer import HookName
 from daemon.hooks.entry_points import FoundFunctions, HookFunction
 from daemon.hooks.python import Hooks
 from daemon.hooks.session import MAX_WAITING, HookRunner
 from daemon.loop.session import Session
 from daemon.model.events import Notice, PermissionAsked, QueueChanged
 from daemon.model.messages import NotePart, ToolResultPart
+from daemon.settings import HookName
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.hooks import (
@@ -441,16 +441,6 @@ async def test_workspace_hook_runs_only_in_a_trusted_folder(tmp_path: Path) -> N
         session.policy.use(trust="trusted")
         await session.prompt("again")
         assert "the workspace says no" in result(session).content
-
-
-async def test_unknown_hook_name_is_reported_once(tmp_path: Path) -> None:
-    async with daemon(tmp_path, "One.", "Two.") as bench:
-        session = bench.session(settings=settings(tool__before=[of("x")]))
-        await session.prompt("one")
-        await session.prompt("two")
-        (notice,) = notices(bench)
-        assert "'tool.before'" in notice
-        assert "tool.execute.before" in notice
 
 
 @pytest.fixture

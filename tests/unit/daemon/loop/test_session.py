@@ -541,6 +541,15 @@ async def test_empty_answer_is_an_error(tmp_path: Path) -> None:
         assert session.state.trace.total_cost == pytest.approx(0.03)
 
 
+async def test_refusal_without_an_answer_says_why(tmp_path: Path) -> None:
+    async with daemon(tmp_path, [End(detail="I will not do this.")]) as bench:
+        session = bench.session()
+        result = await session.prompt("go")
+        assert (result.stop, result.detail) == ("error", "I will not do this.")
+        (notice,) = bench.events(Notice)
+        assert (notice.level, notice.code, notice.text) == ("error", "written_call", "I will not do this.")
+
+
 async def test_a_call_cut_off_by_the_token_limit_is_not_run(tmp_path: Path) -> None:
     half = ToolCallPart(id="c1", name="write", input='{"file_path": "a.txt", "content": "he')
     step = ["I write", PartStop(1, half), End("max_tokens", "The answer was cut off.")]

@@ -162,6 +162,17 @@ async def test_commands_of_an_untrusted_folder_are_plain_text(tmp_path: Path) ->
         ]
 
 
+async def test_unknown_and_broken_commands_are_announced_as_text(tmp_path: Path) -> None:
+    put(tmp_path / THEIRS / "broken.md", "---\ndescription: [\n---\nx")
+    async with daemon(tmp_path, "Done.", "Done.", "Done.") as bench:
+        session = bench.session()
+        for prompt in ("/nope 12", "/broken 12", "/usr/bin is full"):
+            await session.prompt(prompt)
+        first, second = [one.text for one in bench.events(Notice) if "sent as text" in one.text]
+        assert first == "/nope is sent as text: there is no such command."
+        assert second.startswith("/broken is sent as text: ") and "broken.md" in second
+
+
 async def test_commands_that_rules_deny_to_read_do_not_exist(tmp_path: Path) -> None:
     put(tmp_path / THEIRS / "fix.md", "Fix it.")
     async with daemon(tmp_path, "Done.") as bench:

@@ -18,7 +18,7 @@ from tools.localization import t
 from tools.ports import Job
 from tools.process import programs
 from tools.process.background import finish
-from tools.process.output import HeadTail, Output
+from tools.process.output import HeadTail, Output, whole_in
 from tools.text import terminal
 from tools.text.truncate import tail
 from tools.tool import ToolResult
@@ -126,7 +126,7 @@ class SessionJobs:
     def output(self, job_id: str) -> str:
         entry = self._known(job_id)
         unread, entry.unread = entry.unread, HeadTail()
-        return unread.text(f"the whole output is in {entry.output.path.as_posix()}")
+        return unread.text(whole_in(entry.output.path))
 
     async def kill(self, job_id: str) -> Job:
         entry = self._known(job_id)

@@ -85,7 +85,8 @@ class WebfetchTool(Tool[WebfetchInput], name="webfetch"):
             file = ctx.scratch / f"page-{hashlib.sha256(page.body).hexdigest()[:12]}.md"
             await asyncio.to_thread(_keep, file, text)
             notes.append(
-                f"(Only the first {MAX_TEXT:,} of {len(text):,} characters. All of it: {file.as_posix()})"
+                f"(Only the first {MAX_TEXT:,} of {len(text):,} characters. "
+                f"All of it, for read and grep: {file.as_posix()})"
             )
         if page.cut:
             notes.append(f"(The page is longer than {MAX_BYTES // 1024**2} MB; the rest was not read.)")

@@ -73,15 +73,16 @@ _SECRET_FILE, _EDIT_FILE = (
 """Most names are none of these, and one search finds that out."""
 _GIT_CONFIG = re.compile(r"(?:^|/)\.git/(?:.*/)?config(?:\.worktree)?$")
 _ENVIRONMENT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?environ$")
+_VERSIONS = re.compile(r"(?:^|/)\.trace/(?:.*/)?files(?:/|$)")
 _GIT_SHORT = re.compile(r"(?<![^/])git~\d+(?![^/])")
 _STREAM = re.compile(r"(?<=[^/]):[^/]*")
 _SECRET_HINT = (
     r"\.env|\.pem|\.key|id_(?:rsa|ed25519|ecdsa|dsa)|\.(?:p12|pfx|jks|keystore|kdbx|ppk)|netrc|credentials|\.py?pirc|"
     r"\.pgpass|\.npmrc|\.vault|\.htpass|\.boto|\.s3cfg|\.ssh|\.gnupg|\.aws|\.kube|\.azure|\.config/|\.docker|\.cargo|"
-    r"\.password|keyrings|\.git|git~|goalwright|/proc/"
+    r"\.password|keyrings|\.git|git~|goalwright|\.trace|/proc/"
 )
 _EDIT_HINT = (
-    r"\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|zshenv|rofile|log(?:in|out)$|aliases$|fish$|\.x|\.pam_|"
+    r"\.vscode|\.husky|\.devcon|\.code-w|rc$|zshenv|rofile|log(?:in|out)$|aliases$|fish$|\.x|\.pam_|"
     r"\.(?:idea|zed|fleet|helix|g?vim|lvim|nvim|exrc|dir-locals|mise|config/|tool-ver|autoenv|yarnrc|pnpmfile)|"
     r"\.(?:claude|cursor|windsurf|codex|gemini|opencode|roo|continue|kiro|amazonq|qwen|trae|crush|cline|kilocode|augment|"
     r"junie|factory|goose|codebuddy|mcp|aider)|"
@@ -168,8 +169,11 @@ def _kinds(permission: str, folded: str) -> list[Kind]:
         ]
         if _EDIT_FILE.match(last):
             found += [kind for pattern, kind in EDIT_FILES if matches(pattern, last)]
-    elif _GIT_CONFIG.search(name):
-        found.append(Kind(t("git's settings, which may hold passwords"), ".git", folder=True))
+    else:
+        if _GIT_CONFIG.search(name):
+            found.append(Kind(t("git's settings, which may hold passwords"), ".git", folder=True))
+        if _VERSIONS.search(name):
+            found.append(Kind(t("old versions of files"), ".trace", folder=True))
     if _ENVIRONMENT.match(name):
         found.append(Kind(t("the environment of a process"), "environ"))
     return found

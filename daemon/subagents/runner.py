@@ -30,7 +30,7 @@ from tools.files.regular_files import make_folder
 from tools.localization import noted, t
 from tools.ports import ToolResult
 from tools.process.background import finish
-from tools.process.output import HeadTail
+from tools.process.output import HeadTail, whole_in
 from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
@@ -160,7 +160,7 @@ class SessionSubagents(Struct, frozen=True):
         except OSError as error:
             log.warning("the answer of %s could not be kept: %s", meta.id, error)
             return shown.text("it could not be stored"), None
-        return shown.text(f"all of it is in {path.as_posix()}"), path
+        return shown.text(whole_in(path)), path
 
 
 def slot(session: Session) -> AbstractAsyncContextManager[object]:

@@ -24,6 +24,11 @@ _BORDER = 24 * 1024
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"
 
 
+def whole_in(path: Path) -> str:
+    """Return the place of a whole output for the model. Traces are hidden from commands in the sandbox."""
+    return f"the whole output is in {path.as_posix()}: use read or grep"
+
+
 class HeadTail:
     """The first and the last characters of a text that comes piece by piece."""
 
@@ -108,7 +113,7 @@ class Output:
 
     def text(self) -> str:
         """Return the text for the model."""
-        stored = f"the whole output is in {self.path.as_posix()}" if self.stored else "it could not be stored"
+        stored = whole_in(self.path) if self.stored else "it could not be stored"
         return self.shown.text(stored)
 
     def colored(self) -> str:

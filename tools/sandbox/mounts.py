@@ -324,11 +324,6 @@ def _is_object_store(path: Path) -> bool:
     return path.name == "objects" and os.path.lexists(path.with_name("HEAD"))
 
 
-def of_store(name: str) -> bool:
-    """Return whether a name in the workspace is a file of the store, which only the daemon writes, also meanwhile."""
-    return name.startswith(f"{TRACES}/")
-
-
 class _Look:
     """Looks at the entries of single folders."""
 
@@ -366,7 +361,8 @@ class _Look:
         )
 
     def _inner(self, found: FolderEntries, entry: os.DirEntry[str], path: str) -> None:
-        if self._decide("read", f"{path}/{_NEW}") != "allow":
+        if path == TRACES or self._decide("read", f"{path}/{_NEW}") != "allow":
+            # Traces have the contents of files that rules name elsewhere, and the daemon writes them meanwhile.
             found.hidden.append(entry.name)
             found.closed.append(entry.name)
             return
@@ -391,7 +387,7 @@ class _Look:
         if is_protected_name(path):
             found.kept.append(entry.name)
             found.guarded.add(inode)
-        elif self._writable and not of_store(path) and self._decide("edit", path) == "deny":
+        elif self._writable and self._decide("edit", path) == "deny":
             found.kept.append(entry.name)
             found.guarded.add(inode)
             found.things[entry.name] = identity(entry.path)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from tools.files.protected_names import is_protected_name
 from tools.sandbox.git_files import KEPT_OF_GIT, STOPPED, WORKTREES, is_bare, would_run
-from tools.sandbox.mounts import KnownEntries, identity, identity_if_there, of_store, stamp_of
+from tools.sandbox.mounts import KnownEntries, identity, identity_if_there, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -117,7 +117,7 @@ def _candidates(
             name = below + entry.name
             protected = is_protected_name(name)
             is_folder = entry.is_dir(follow_symlinks=False)
-            if protected or (not is_folder and not of_store(name) and denied(name)):
+            if protected or (not is_folder and denied(name)):
                 yield from _identified(workspace, name)
             if not is_folder:
                 continue

@@ -102,6 +102,11 @@ def _repository(workspace: Path) -> None:
         subprocess.run(["git", *args], cwd=workspace, check=True, capture_output=True)
 
 
+def _old_version(workspace: Path) -> None:
+    (workspace / ".trace/s/files/blobs").mkdir(parents=True)
+    (workspace / ".trace/s/files/blobs/a").write_text(f"value = {SECRET}\n")
+
+
 _B64 = base64.b64encode(b"cat .env").decode()
 _PERSON_ASKS: dict[str, Any] = {"permission": {"read": {"*.env": "deny"}}}
 
@@ -139,6 +144,12 @@ ATTACKS: tuple[Attack, ...] = (
     _read("/proc/self/cwd/.env", "/proc's way back in"),
     Attack(
         "listing a denied folder's file by grep", "grep", {"pattern": "TOPSEC", "path": "secrets/key.txt"}
+    ),
+    Attack(
+        "an old version of a denied file",
+        "read",
+        {"file_path": ".trace/s/files/blobs/a"},
+        prepare=_old_version,
     ),
     Attack("grep over everything", "grep", {"pattern": "TOPSEC"}),
     Attack("grep of the world outside", "grep", {"pattern": "TOPSEC", "path": "../outside"}),
@@ -181,6 +192,7 @@ ATTACKS: tuple[Attack, ...] = (
     _bash("cat ./conf/../.env", "a detour"),
     _bash("cat src/to_env", "a symlink"),
     _bash("cat src/hard", "a hard link"),
+    _bash("cat .trace/*/*/blobs/*", "old versions of denied files", prepare=_old_version),
     _bash("cat .en''v", "quotes inside of the name"),
     _bash("cat .e\\nv", "an escape inside of the name"),
     _bash("cat $'.e\\x6ev'", "a coded character"),

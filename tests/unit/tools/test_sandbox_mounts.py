@@ -74,6 +74,12 @@ def go_on(process: subprocess.Popen[bytes]) -> None:
     process.stdin.flush()
 
 
+async def test_old_versions_in_traces_are_hidden_from_commands(ctx: FakeToolContext) -> None:
+    by_the_user(ctx.workspace, "mkdir -p .trace/s/files/blobs; echo secret > .trace/s/files/blobs/a")
+    said = await bash(ctx, "cat plain/../.trace/*/files/blobs/* .trace/s/files/blobs/a; echo ended")
+    assert "ended" in said and "secret" not in said
+
+
 # -- folders on the way to protected files
 
 

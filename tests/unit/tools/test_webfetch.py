@@ -115,8 +115,8 @@ async def test_other_texts_come_as_they_are_and_cannot_end_their_frame(
 
 async def test_the_whole_of_a_long_text_is_in_a_file(site: Site, ctx: FakeToolContext) -> None:
     content = (await fetch(ctx, site.url("/long"))).content
-    assert "(Only the first 50,000 of 120,000 characters. All of it: " in content
-    file = Path(content.rpartition("All of it: ")[2].rstrip(")"))
+    assert "(Only the first 50,000 of 120,000 characters. All of it, for read and grep: " in content
+    file = Path(content.rpartition("All of it, for read and grep: ")[2].rstrip(")"))
     assert file.is_relative_to(ctx.scratch)
     assert len(file.read_text()) == 120_000
 

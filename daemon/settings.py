@@ -6,6 +6,7 @@ The file is flat: ``max_tokens`` is a key of it, and ``settings.models.max_token
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
@@ -19,6 +20,7 @@ from tools.sandbox.policy import SandboxPolicy, Setting, policy_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 Action = Literal["allow", "ask", "deny"]
 
@@ -215,6 +217,14 @@ class CommandSettings(_Group):
     test_timeout_s: float = Field(
         default=600.0, gt=0, le=7200, description="Seconds that the test command may take."
     )
+
+    def hook_files(self, workspace: Path) -> tuple[Path, ...]:
+        """Return the files of the workspace that hooks name, and so run outside of the sandbox. Absolute. Blocking."""
+        commands = [hook.command for hooks in self.hooks.values() for hook in hooks]
+        programs = {words[0] for words in commands if "/" in words[0]}
+        named = {word: workspace / os.path.expanduser(word) for words in commands for word in words}  # noqa: PTH111
+        # ``isfile`` is false, too, for a name that is too long or has a null character.
+        return tuple(path for word, path in named.items() if word in programs or os.path.isfile(path))  # noqa: PTH113
 
     def sandbox_policy(self) -> SandboxPolicy:
         """Return the sandbox of commands that run without approval."""

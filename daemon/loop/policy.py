@@ -3,6 +3,8 @@ rules."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -10,6 +12,7 @@ from msgspec.structs import replace
 
 from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgentError
 from daemon.loop.design_files import CODE, DesignFiles, changed_words
+from daemon.permission.matching import fold
 from daemon.permission.rules import RuleSet
 from daemon.provider.memo import Latest
 from daemon.skills.catalogue import FoundSkills
@@ -22,6 +25,14 @@ if TYPE_CHECKING:
     from daemon.loop.record import SessionRecord
     from daemon.model.permissions import Mode, Rule, Trust
     from tools.tool import Tool
+
+
+def _hook_files(config: Config, workspace: Path) -> frozenset[str]:
+    """Return the files of the workspace that hooks run, as rules compare names."""
+    files = [Path(os.path.realpath(path)) for path in config.settings.commands.hook_files(workspace)]
+    return frozenset(
+        fold(path.relative_to(workspace).as_posix()) for path in files if path.is_relative_to(workspace)
+    )
 
 
 class ClientSettings(Struct, frozen=True):
@@ -199,6 +210,7 @@ class Policy:
             mode=self.mode_under(config, trust),
             trust=trust,
             root=services.workspace.as_posix(),
+            runs=_hook_files(config, services.workspace),
             stands_for=""
             if services.folder.branch.copy_of is None
             else services.folder.branch.copy_of.as_posix(),

@@ -115,6 +115,7 @@ def sandbox_policy(session: Session) -> SandboxPolicy:
         ),
         hidden=(session.services.user_folder, Path.home() / ".goalwright"),
         readable=(*session.services.folder.readable, *readable_folders(session.policy)),
+        kept=settings.commands.hook_files(session.services.workspace),
         copy_of=session.services.folder.branch.copy_of,
         always=looks,
     )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")
 OUTSIDE = noted("files outside the workspace")
+HOOK = noted("a file that a hook runs")
 UNBOUNDED = noted("this command could do anything")
 _WITH_SANDBOX = noted("in the sandbox it would not need approval")
 _NOT_BY_STAR = {
@@ -85,15 +86,21 @@ def reviewed(permission: str) -> Rule:
 
 class Judge:
     """The decision about an access. ``root``: the workspace's folder, absolute, or empty when it is unknown;
-    ``stands_for``: the workspace itself, when ``root`` is a branch's copy of it."""
+    ``stands_for``: the workspace itself, when ``root`` is a branch's copy of it; ``runs``: see ``RuleSet``."""
 
     def __init__(
-        self, layers: Layers, root: str, stands_for: str = "", insists: frozenset[str] = frozenset()
+        self,
+        layers: Layers,
+        root: str,
+        stands_for: str = "",
+        insists: frozenset[str] = frozenset(),
+        runs: frozenset[str] = frozenset(),
     ) -> None:
         self._layers = layers
         self._root = root
         self._stands_for = stands_for
         self._insists = insists
+        self._runs = runs
 
     def decide(self, access: Access, now: Circumstances) -> list[Decision]:
         """Return the decision about an access and, for a path outside of the workspace, about being there.
@@ -220,11 +227,13 @@ class Judge:
         return next((one for one in allowing if names(one)), None)
 
     def _kinds(self, access: Access, name: _Name) -> tuple[Kind, ...]:
+        run = (one for one in self._runs if name.permission == "edit" and matching.matches(name.folded, one))
+        kinds = tuple(Kind(HOOK, one.rpartition("/")[2]) for one in run)
         if access.several and _WILD.search(name.folded):
-            return may_protect(name.permission, name.exact, name.folded)
+            return (*may_protect(name.permission, name.exact, name.folded), *kinds)
         # Copies are in our own state folder; names protect files in them as they do in the workspace.
         root = "" if self._stands_for else self._root
-        return protected(name.permission, name.exact, name.folded, root)
+        return (*protected(name.permission, name.exact, name.folded, root), *kinds)
 
     def _being_outside(
         self, access: Access, name: _Name, rule: Rule, decision: Decision, now: Circumstances

@@ -96,6 +96,8 @@ class RuleSet:
     stands_for: str = ""
     """In a branch ``root`` is a copy of this folder, the workspace itself. Rules for a file by its path there apply to
     the copy's, and the other way round; a prohibition by either name counts."""
+    runs: frozenset[str] = frozenset()
+    """Files of the workspace that run outside of the sandbox, folded: they are protected from change."""
     insists: Iterable[str] = ()
     """Permissions (``edit``, ``bash``) that always ask, whatever mode, sandbox, rules or grants allow; for commands,
     only those that may change something. A denial stays."""
@@ -108,7 +110,7 @@ class RuleSet:
         self.insists = frozenset(self.insists)
         self._now = Circumstances(self.mode, self.trust, self.looks, copied=bool(self.stands_for))
         layers = Layers(*self._layers, trusted=self.trusted)
-        self._judge = Judge(layers, self.root, self.stands_for, self.insists)
+        self._judge = Judge(layers, self.root, self.stands_for, self.insists, self.runs)
         self._plain: dict[str, FastPath] = {}
         self._offers: dict[str, bool] = {}
 
@@ -135,7 +137,9 @@ class RuleSet:
         plain = self._plain.get(permission)
         if plain is None or plain.home != matching.home():
             rules = chain.from_iterable(self._layers)
-            plain = self._plain[permission] = FastPath(rules, permission, self.root, self.stands_for)
+            plain = self._plain[permission] = FastPath(
+                rules, permission, self.root, self.stands_for, self.runs
+            )
         kinds = plain.kinds(target)
         if kinds is None:
             return self._decide(permission, target)
@@ -319,7 +323,14 @@ class FastPath:
     """The decisions of one permission and set of rules about files that no rule names, with the home folder of the
     moment. They differ only in the kinds of protected things that a file is."""
 
-    def __init__(self, rules: Iterable[Rule], permission: str, root: str, stands_for: str = "") -> None:
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        permission: str,
+        root: str,
+        stands_for: str = "",
+        runs: Iterable[str] = (),
+    ) -> None:
         self.home = matching.home()
         self.decided: dict[tuple[Kind, ...], Rule] = {}
         self._permission = permission
@@ -333,6 +344,7 @@ class FastPath:
             for text in (pattern, matching.fold(pattern))  # folded, it may end in another way
             for form in matching.forms(text)
         } - {"*"}
+        forms.update(runs)
         expressions = map(matching.regex, sorted(forms | set(map(matching.fold, forms))))
         self._named = re.compile("|".join(expressions) or r"(?!)", re.DOTALL)
         state = os.environ.get("GOALWRIGHT_HOME", "")

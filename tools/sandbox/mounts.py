@@ -179,11 +179,13 @@ def survey(
     *,
     writable: bool,
     key: Hashable = None,
+    kept: Iterable[Path] = (),
     max_entries: int = MAX_ENTRIES,
 ) -> WorkspaceSurvey:
     """Look at all files of the workspace; again only at folders that changed. Raises TooMuchToLookAtError.
 
-    ``key`` is equal as long as ``decide`` decides the same; None: nothing is remembered.
+    ``key`` is equal as long as ``decide`` decides the same; None: nothing is remembered. ``kept``: see
+    ``SandboxPolicy``.
     """
     if decide("read", _NEW) != "allow":
         raise TooMuchToLookAtError("the rules do not allow to read the workspace as a whole")
@@ -195,6 +197,8 @@ def survey(
         found, links = _surveyed(workspace, look, {}, max_entries)
     with _lock:
         cache.folders, cache.links = found.known.folders, links
+    for path in kept:
+        _led_to(path, workspace, found)
     found.read_only = writable and decide("edit", _NEW) == "deny"
     mounts = len(found.hidden) + len(found.kept) + len(found.pinned)
     if mounts > MAX_MOUNTS:
@@ -432,7 +436,7 @@ def _git(name: str, workspace: Path, found: WorkspaceSurvey) -> None:
 
 
 def _led_to(link: Path, workspace: Path, found: WorkspaceSurvey) -> None:
-    """Keep what a link leads to, too, where it could be changed. It need not exist, and other links may lead there."""
+    """Keep what a path leads to where it could be changed. It need not exist, and several links may lead there."""
     real = Path(os.path.realpath(link))
     for path in (*_links_on(link), real):
         if path != workspace and path.is_relative_to(workspace):

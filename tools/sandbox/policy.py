@@ -71,6 +71,9 @@ class SandboxPolicy(Struct, frozen=True):
     """Goalwright's own state, with which a command could answer its own questions."""
     readable: tuple[Path, ...] = ()
     """Folders that are visible anywhere, and read-only. Absolute, resolved."""
+    kept: tuple[Path, ...] = ()
+    """Files of the workspace that Goalwright runs outside of the sandbox: they are read-only, or must not be made.
+    Absolute."""
     copy_of: Path | None = None
     """The workspace itself, when the command works in a copy of it: visible and read-only. Files of the workspace that
     rules hide are hidden there, too."""

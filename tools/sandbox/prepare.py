@@ -107,7 +107,7 @@ def prepare(
     back_end = available(workspace, policy.copy_of)
     outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
     earlier = left_over(workspace, outer, (scratch, outer))
-    found = survey(workspace, decide, writable=policy.writes, key=key)
+    found = survey(workspace, decide, writable=policy.writes, key=key, kept=policy.kept)
     if policy.copy_of is not None:
         found.hidden += survey(policy.copy_of, decide, writable=False, key=key).hidden
     outside = [Path(os.path.realpath(path)) for path in concealed(policy.copy_of or workspace)]

@@ -57,6 +57,40 @@ def notices(bench: Bench) -> list[str]:
     return [notice.text for notice in bench.events(Notice) if notice.code == "hook"]
 
 
+# -- the files of hooks --
+
+EVIL = "#!/bin/sh\ntouch ../outside\n"
+
+
+@pytest.mark.parametrize("name", ["scripts/check.sh", "scripts/new.sh"])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("write", {"file_path": "NAME", "content": EVIL}),
+        ("bash", {"command": "echo 'touch ../outside' >> NAME; chmod +x NAME"}),
+        ("bash", {"command": "sh evil.sh"}),
+    ],
+    ids=["write", "redirection", "script"],
+)
+async def test_files_of_hooks_are_changed_only_after_approval(
+    tmp_path: Path, tool: str, arguments: dict[str, str], name: str
+) -> None:
+    call = Call(tool, {key: value.replace("NAME", name) for key, value in arguments.items()})
+    steps = Call("read", {"file_path": name}), call, Call("ls", {"path": "."}), "Done."
+    async with daemon(tmp_path, *steps) as bench:
+        program(bench.workspace / "scripts", "check.sh", "exit 0")
+        (bench.workspace / "evil.sh").write_text(f"printf '{EVIL}' > {name}; chmod +x {name}")
+        rules = settings(tool__execute__before=[of(name)])
+        session = bench.session(settings=rules | {"mode": "accept-edits", "sandbox": "workspace-write"})
+        turn = prompted(session, "go")
+        while not turn.done():
+            await until(lambda: turn.done() or bool(bench.core.permissions.pending()))
+            for request in bench.core.permissions.pending():
+                bench.core.permissions.reply(request.request_id, "reject", None, "test")
+        await turn
+        assert not (tmp_path / "outside").exists()
+
+
 # -- tool.execute.before --
 
 

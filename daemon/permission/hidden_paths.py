@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
     from daemon.permission.rules import RuleSet
 
+_ANY_FILE = ".any-file"
 MAX_ENTRIES = 20_000
 """Entries that are looked at for one pattern. A folder with more is hidden as a whole."""
 
 
 def concealed(rules: RuleSet, workspace: Path) -> tuple[Path, ...]:
     """Return the existing files and folders outside of ``workspace`` that a rule names and does not let pass."""
-    found: dict[Path, None] = {}
-    for pattern, hides in rules.places_outside():
-        for path in _named(pattern, workspace):
-            if hides:
-                found[path] = None
-            else:
-                found.pop(path, None)
-    return tuple(found)
+    named = dict.fromkeys(path for one in rules.places_outside() for path in _named(one, workspace))
+    return tuple(path for path in named if rules.decide("read", _target(path)).action != "allow")
+
+
+def _target(path: Path) -> str:
+    """Return the name that rules are asked about: for a folder, that of any file in it."""
+    return f"{path.as_posix()}/{_ANY_FILE}" if path.is_dir() else path.as_posix()
 
 
 def _named(pattern: str, workspace: Path) -> Iterator[Path]:

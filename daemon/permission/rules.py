@@ -210,17 +210,16 @@ class RuleSet:
     def _named(self, _: re.Match[str]) -> str:
         return self.stands_for
 
-    def places_outside(self) -> list[tuple[str, bool]]:
-        """Return patterns by which rules name paths outside the workspace, absolute, the strongest last; the flag:
-        reading there asks."""
+    def places_outside(self) -> list[str]:
+        """Return the patterns, absolute, of rules that ask about or deny paths outside the workspace by name."""
         around = PatternRoots(matching.home(), self.root, self.stands_for)
-        found: list[tuple[str, bool]] = []
+        found: list[str] = []
         for rule in chain.from_iterable(self._layers[:-1]):  # those of a branch name the workspace and copies
-            if rule.permission not in ("read", "external_directory", "*"):
+            if rule.action == "allow" or rule.permission not in ("read", "external_directory", "*"):
                 continue
             patterns = around.patterns(rule)
             if len(patterns) == 1 and matching.is_outside(patterns[0]) and matching.names_place(rule.pattern):
-                found.append((patterns[0], rule.action != "allow"))
+                found.append(patterns[0])
         return found
 
     @cached_property

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_deny_rule_for_a_parent_folder_spares_the_workspace(place: Path) -> None
 def test_later_allow_rule_for_the_same_path_reveals_it(place: Path) -> None:
     rules = ("read", f"{place}/data/*", "deny"), ("read", f"{place}/data/*", "allow")
     assert found(place, *rules) == set()
+
+
+@pytest.mark.parametrize("layer", ["workspace", "granted", "session", "bounds"])
+def test_only_what_lifts_a_deny_of_the_user_reveals_a_path(place: Path, layer: str) -> None:
+    deny = Rule(permission="read", pattern=f"{place}/data/*", action="deny", source="user")
+    workspace = place / "home/proj"
+    allow = (deny.model_copy(update={"action": "allow"}),)
+    rules = RuleSet((*SHIPPED, deny), root=workspace.as_posix())
+    assert concealed(replace(rules, **{layer: (allow,) if layer == "bounds" else allow}), workspace)
+    assert not concealed(replace(rules, base=(*SHIPPED, deny, *allow)), workspace)
 
 
 def test_a_folder_that_cannot_be_searched_is_hidden_as_a_whole(

@@ -237,7 +237,7 @@ class BashTool(Tool[BashInput], name="bash"):
         approval = await ctx.permission.ask(inside)
         if approval.asked:
             await self._unchanged(ask, command, args, ctx)
-            if not policy.always:
+            if not policy.always and not approval.by_rules:
                 return await _as_approved(approval, ask, args, ctx)
         if (ready := await _boxed(ask, args, ctx, own=bool(own))) is not None:
             return ready

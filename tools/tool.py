@@ -189,6 +189,8 @@ class Approval(Struct, frozen=True):
     """Nobody looked at the question before it was answered (``--yes``)."""
     always: bool = False
     """The user answered for the future, too."""
+    by_rules: bool = False
+    """Rules that changed while the question waited allow it: nobody approved this call itself."""
 
 
 class Permission(Protocol):

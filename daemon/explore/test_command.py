@@ -91,7 +91,8 @@ async def agree_on_test(session: Session, call_id: str, *, on_nodes: bool = Fals
                 "warning", t("The branches are not tested: {why}.", why=why), NOT_RUN, about=call_id
             )
             return TestCommand(None, why)
-    return TestCommand(command, approved=approval.asked)
+    seen = not (approval.unseen and session.policy.rules.denies_files)
+    return TestCommand(command, approved=approval.asked and seen and not approval.by_rules)
 
 
 async def run_test(

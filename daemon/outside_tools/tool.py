@@ -87,7 +87,7 @@ class OutsideTool(Tool[OutsideInput]):
             notes=tuple(map(shown_line, told)),
         )
         approval = await ctx.permission.ask(ask)
-        if approval.asked and not approval.unseen:
+        if approval.asked and not (approval.unseen or approval.by_rules):
             self._approved.add(self.name, digest)
         return approval
 

@@ -136,6 +136,7 @@ class _Pending(Struct):
     ask: PermissionAsk
     answer: asyncio.Future[tuple[RequestResult, Left]]
     unseen: bool = False
+    by_rules: bool = False
     timer: asyncio.TimerHandle | None = None
     alone: bool = False
     review: bool = False
@@ -223,7 +224,7 @@ class PermissionService:
                 pending.timer.cancel()
         if settled.answer in ("once", "always"):
             always = settled.answer == "always"
-            return Approval(left, asked=True, answers=settled.answers, unseen=pending.unseen, always=always)
+            return Approval(left, True, settled.answers, pending.unseen, always, pending.by_rules)
         if settled.by == TIMEOUT:
             raise PermissionDeniedError(
                 f"Nobody answered the request within {call.timeout_s:g} s, so it was rejected: "
@@ -305,6 +306,7 @@ class PermissionService:
         """Answer what waits and is allowed by now, of one session or of all: rules, mode or trust have changed."""
         for other in self._of(session_id):
             if not other.review and other.asker.rules.judge(other.ask).action == "allow":
+                other.by_rules = True
                 self._settle_too(other, "once", by)
 
     def pending(self, session_id: str | None = None) -> list[PermissionRequest]:

@@ -106,6 +106,16 @@ async def test_approval_of_the_test_command_is_asked_once(tmp_path: Path) -> Non
         assert (await task).command == "make test"
 
 
+async def test_unseen_approval_keeps_tests_inside_if_files_are_denied(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        for denied, approved in (({}, True), ({"read": {"secret": "deny"}}, False)):
+            session = bench.session(settings={"test_command": "true", "permission": denied})
+            task = asyncio.create_task(agree_on_test(session, "call_1"))
+            (request,) = await bench.asked()
+            bench.core.permissions.reply(request.request_id, "once", None, "--yes", unseen=True)
+            assert (await task).approved is approved
+
+
 async def test_setting_beats_makefile_and_may_disable_tests(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (bench.workspace / "Makefile").write_text("test:\n\ttrue\n")

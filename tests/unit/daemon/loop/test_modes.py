@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.model.permissions import Mode, Trust
-from tests.support.drivers.core import ALLOW_ALL, daemon
+from daemon.model.permissions import Grant, Mode, Trust
+from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted
 from tests.support.fakes.models import Call
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "x\n"})
@@ -94,3 +94,27 @@ async def test_allowed_commands_are_sandboxed_and_approved_are_not(tmp_path: Pat
         assert "workspace writable" in allowed.metadata["sandbox"]
         assert "sandbox" not in approved.metadata
         assert (bench.workspace / "b.txt").exists() and (bench.workspace / "c").is_dir()
+
+
+@pytest.mark.parametrize("by", ["mode", "always"])
+async def test_commands_that_changed_rules_release_are_sandboxed(tmp_path: Path, by: str) -> None:
+    steps = Call("bash", {"command": "mkdir c"}), Call("bash", {"command": "mkdir d"}), "Done.", "Done."
+    async with daemon(tmp_path, *steps) as bench:
+        other, session = bench.session(), bench.session()
+        turns = [prompted(other, "make it")]
+        (first,) = await bench.asked()
+        turns.append(prompted(session, "make it"))
+        await bench.asked(2)
+        if by == "mode":
+            bench.core.update_session(session, {"mode": "auto"})
+            bench.core.permissions.release(session.session_id, "Ann")
+            bench.core.permissions.reply(first.request_id, "once", None, "Ann")
+        else:
+            mkdir = Grant(permission="bash", pattern="mkdir *")
+            bench.core.permissions.reply(
+                first.request_id, "always", None, "Ann", grants=[mkdir], scope="workspace"
+            )
+        for turn in turns:
+            await finish(turn)
+        (released,) = (r for m in session.state.messages if (r := m.tool_result()) is not None)
+        assert "workspace writable" in released.metadata["sandbox"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,7 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
         inner=tuple(word.text for word in parsed.values(row.words) if word.known),
         opaque=opaque or _opaque(sub),
         read_only=table and bool(row.subs or row.alone or "table" in row.marks),
-        repository=base,
+        repository=before.values(("-C",)),
         also=() if short else (" ".join(["git", name, *([join(rest)] if rest else [])]),),
         general=f"git {name}" if row.general and short and not (unsure or acts) else "",
         more=t("these arguments may do more than show information") if beyond else "",
@@ -331,7 +332,7 @@ def repositories(pairs: Sequence[tuple[str, Word]], base: tuple[Word, ...] = ())
 MAX_SETTINGS = 256 * 1024
 MAX_INDEX = 32 * 1024 * 1024
 _RUNS = re.compile(
-    r"^\s*\[\s*(?:filter|alias|include|includeif|gpg|pager|difftool|credential|remote-\w+|man|browser)\b|^\s*\[\s*(?:diff|merge)[\s.]+\S|"
+    r"\[\s*(?:filter|alias|include|includeif|gpg|pager|difftool|credential|remote-\w+|man|browser)\b|\[\s*(?:diff|merge)[\s.]+\S|"
     r"(?:^|\])\s*(?:fsmonitor|pager|sshcommand|hookspath|external|textconv|command|program|showsignature|worktreeconfig|"
     r"attributesfile|askpass|editor|gitproxy|alternaterefscommand|uploadpack|receivepack|vcs|partialclone)\s*(?:=|$)",
     re.IGNORECASE | re.MULTILINE,
@@ -344,18 +345,26 @@ def names_programs(folder: Path) -> bool:
     """Return whether git in this folder may run a program that the repository names. Unreadable settings count as
     such."""
     try:
-        found = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
-        if found is None:
-            return False
-        git = found / ".git"
-        if git.is_file():
-            git = found / git.read_text()[:4096].removeprefix("gitdir:").strip()
-        common = git / "commondir"
-        shared = git / common.read_text().strip() if common.is_file() else git
-        settings = (shared / "config", git / "config", git / "config.worktree")
-        return any(map(_runs, settings)) or _has_submodules(git / "index")
+        for place in (folder, *folder.parents):
+            git = place / ".git"
+            if git.exists() and _names(git):
+                return True
+            if git.is_file():  # only a folder that is no repository is passed over
+                break
+        return False
     except (OSError, ValueError):
         return True
+
+
+def _names(git: Path) -> bool:
+    if git.is_file():
+        git = git.parent / git.read_text()[:4096].removeprefix("gitdir:").strip()
+    common = git / "commondir"
+    shared = git / common.read_text().strip() if common.is_file() else git
+    settings = (shared / "config", git / "config", git / "config.worktree")
+    # ``git status`` writes the index, and then runs this hook.
+    hook = os.path.lexists(shared / "hooks" / "post-index-change")
+    return hook or any(map(_runs, settings)) or _has_submodules(git / "index")
 
 
 def _runs(settings: Path) -> bool:

@@ -91,6 +91,45 @@ def test_git_settings_that_name_programs_are_detected(tmp_path: Path, name: str,
         assert question(line, real_place(tmp_path.resolve())).unread
 
 
+FILTER = '[filter "x"]\n\tclean = cmd\n'
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        ({".git/config": f"[core]{FILTER}"}, "git status"),
+        ({".git/config": f"\ufeff{FILTER}"}, "git status"),
+        ({".git/hooks/post-index-change": "cmd"}, "git status"),
+        ({".git/config": FILTER, "src/.git/x": ""}, "cd src && git status"),
+        ({".git/config": FILTER, "src/.git": "gitdir: ../other"}, "git --work-tree=src status"),
+    ],
+    ids=[
+        "several sections in a line",
+        "byte order mark",
+        "hook",
+        "folder that is no repository",
+        "work tree",
+    ],
+)
+def test_git_finds_programs_of_a_repository_in_odd_places(
+    tmp_path: Path, made: dict[str, str], line: str
+) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    for name, text in made.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert question(line, real_place(tmp_path.resolve())).unread
+
+
+def test_git_of_a_submodule_ignores_the_repository_around_it(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(
+        ["git", "init", "-q", "--separate-git-dir", tmp_path / "git", tmp_path / "sub"], check=True
+    )
+    (tmp_path / ".git/config").write_text(FILTER)
+    assert not question("git status", real_place((tmp_path / "sub").resolve())).unread
+
+
 def test_git_submodule_makes_the_line_unread(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     entry = f"160000,{'1' * 40},sub"

@@ -244,8 +244,13 @@ _ENVIRONMENTS = Word("/proc/*/environ", glob=True, source="/proc/*/environ")
 
 
 def ps(call: ProgramCall) -> Meaning:
-    """Return the meaning of ps: ``e`` without a dash shows the environment of every process."""
-    if any(not word.known or word.glob or "e" in word.text for word in call.parsed.operands):
+    """Return the meaning of ps: ``e`` without a dash, a column and, on macOS, -E show the environment of processes."""
+    columns = call.parsed.values(("-o", "-O", "--format"))
+    if (
+        any(not word.known or word.glob or "e" in word.text for word in call.parsed.operands)
+        or any(not word.known or word.glob or "environ" in word.text for word in columns)
+        or call.parsed.has(("-E",))
+    ):
         return Meaning(paths=(PathUse(_ENVIRONMENTS, "read", made=True),))
     return Meaning(read_only=True)
 
@@ -394,7 +399,7 @@ def sed(call: ProgramCall) -> Meaning:
     return Meaning(
         paths=tuple(paths),
         opaque=opaque,
-        read_only=not (opaque or changes or parsed.unknown(call.row)),
+        read_only=not (opaque or changes or parsed.unknown(call.row) or parsed.unsure),
         more=t("sed -i changes the files it reads") if changes else "",
     )
 
@@ -440,7 +445,7 @@ def find(call: ProgramCall) -> Meaning:
     like = _find_name(args) if deletes else ""
     found += [PathUse(word, "write" if deletes else "list", below=True, like=like) for word in roots]
     known = all(t in call.row.flags for t in texts[start:] if re.match(r"-[a-zA-Z]", t)) and all(
-        w.known for w in args
+        w.known and not may_be_option(w) for w in args
     )
     more = t("find -delete deletes the files that it finds") if deletes else ""
     more = t("its options write files") if call.row.writes & set(texts) else more

@@ -107,6 +107,19 @@ def _old_version(workspace: Path) -> None:
     (workspace / ".trace/s/files/blobs/a").write_text(f"value = {SECRET}\n")
 
 
+def _option(workspace: Path) -> None:
+    (workspace / "-e1etouch PWNED").write_text("")
+    (workspace / "tools/-delete").write_text("")
+
+
+def _filter(workspace: Path) -> None:
+    _repository(workspace)
+    (workspace / ".gitattributes").write_text("*.py filter=x\n")
+    with (workspace / ".git/config").open("a") as config:
+        config.write('[core][filter "x"]\n\tclean = ./evil.sh\n')
+    (workspace / "src/a.py").write_text("limit = 2\n")
+
+
 _B64 = base64.b64encode(b"cat .env").decode()
 _PERSON_ASKS: dict[str, Any] = {"permission": {"read": {"*.env": "deny"}}}
 
@@ -262,6 +275,9 @@ ATTACKS: tuple[Attack, ...] = (
     _bash("truncate -s 0 poetry.lock", "truncate"),
     _bash("git -c core.pager='sh -c \"echo x > poetry.lock\"' -p log", "git's pager"),
     _bash("git config core.hooksPath src", "git's hooks path"),
+    _bash("sed -n 1p *", "a file name that is a script of sed", prepare=_option),
+    _bash("cd tools && find * -type f", "a file name that is an action of find", prepare=_option),
+    _bash("git status", "a program in the settings of git", prepare=_filter),
     _bash("echo x > ../outside/file.txt", "out of the workspace"),
     _bash("find . -name poetry.lock -delete", "find -delete"),
     _bash("python3 -c \"open('poetry'+'.lock','w')\"", "python -c"),

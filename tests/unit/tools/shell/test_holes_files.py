@@ -178,7 +178,9 @@ def test_everyday_commands_are_not_asked_about(line: str, workspace: Path) -> No
     assert verdicts(line, workspace, contained=True)["looking"] == "allow"
 
 
-@pytest.mark.parametrize("line", ["ps eww", "ps axe", "ps e -o cmd", "ps $X", "ps -N e"])
+@pytest.mark.parametrize(
+    "line", ["ps eww", "ps axe", "ps e -o cmd", "ps $X", "ps -N e", "ps -eo pid,environ", "ps -o $X", "ps -E"]
+)
 def test_ps_shows_environments(line: str) -> None:
     ask = question(line, CommandPlace(Path("/w"), Path("/home/me")))
     assert not ask.read_only

@@ -364,7 +364,10 @@ def _written(
             if any(path.is_relative_to(folder) for folder in ctx.sandbox.writable):
                 continue
             if any(path.is_relative_to(folder) for folder in places):
-                own.append(access)
+                if (
+                    ctx.permission.decide("edit", target) != "deny"
+                ):  # an approved command would write the real one
+                    own.append(access)
                 continue
         beyond.append(target)
     return tuple(own), beyond

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from daemon.model.events import PermissionAsked
 from daemon.model.permissions import Grant, Mode, Trust
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted
 from tests.support.fakes.models import Call
@@ -118,3 +120,13 @@ async def test_commands_that_changed_rules_release_are_sandboxed(tmp_path: Path,
             await finish(turn)
         (released,) = (r for m in session.state.messages if (r := m.tool_result()) is not None)
         assert "workspace writable" in released.metadata["sandbox"]
+
+
+@pytest.mark.parametrize("permission", ["edit", "external_directory"])
+async def test_denied_writes_below_tmp_are_denied_before_a_question(tmp_path: Path, permission: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        async with daemon(tmp_path, Call("bash", {"command": f"echo x > {folder}/f"}), "I see.") as bench:
+            session = bench.session(settings={"permission": {permission: {f"{folder}/*": "deny"}}})
+            await finish(prompted(session, "write it"))
+        assert not bench.events(PermissionAsked)
+        assert not Path(folder, "f").exists()

@@ -314,7 +314,9 @@ def secrets_of(spec: ServerSpec) -> list[str]:
 def _values(spec: ServerSpec) -> Iterator[str]:
     for url in (spec.url, *spec.command, *(value for _, value in spec.env)):
         yield from _of_url(url)
-    for _, value in spec.headers:
+    for name, value in spec.headers:
+        if not _may_be_secret(name, value):
+            continue
         scheme, _, rest = value.strip().rpartition(" ")
         yield from (value, rest)
         if scheme.lower() == "basic":
@@ -338,7 +340,17 @@ def _of_url(text: str) -> Iterator[str]:
     if user or password:
         yield from _of_pair(f"{user}:{password}")
     yield parts.password or ""
-    yield from (value for _, value in parse_qsl(parts.query))
+    yield from (value for name, value in parse_qsl(parts.query) if _may_be_secret(name, value))
+
+
+_ORDINARY = re.compile(r"[A-Za-z]{1,15}(?:[\s,;:/+._-]{1,2}[A-Za-z]{1,15})*|[\d.-]{1,10}")
+"""Words and dates, which must not vanish from conversations: ``application/json``, ``database,functions``."""
+
+
+def _may_be_secret(name: str, value: str) -> bool:
+    """Return whether the value of a header, or of a part of a query, may be secret."""
+    named = _SECRET.search(name) is not None or "authorization" in name.lower()
+    return named or _ORDINARY.fullmatch(value.strip()) is None
 
 
 def _of_pair(pair: str) -> Iterator[str]:

@@ -52,6 +52,15 @@ def test_forms_of_a_secret() -> None:
     assert secrets(headers=(("Authorization", "Basic no base64!"),))
 
 
+def test_ordinary_words_and_dates_are_no_secrets() -> None:
+    headers = ("Accept", "application/json, text/event-stream"), ("X-Version", "2025-11-25")
+    found = secrets(url="https://host/mcp?features=database,functions&env=production", headers=headers)
+    text = "The application/json of the database in production, text/event-stream since 2025-11-25."
+    assert Redactor(found).text(text) == text
+    assert "ordinary" in secrets(headers=(("X-Api-Key", "ordinary"),))
+    assert "ordinary" in secrets(url="https://host/mcp?token=ordinary")
+
+
 def test_an_echo_of_the_header_from_a_url() -> None:
     class Echo(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -78,7 +78,7 @@ class Executable(Struct, frozen=True):
         """The arguments to start it with."""
         return (self.program, *self.command[1:])
 
-    def digest(self) -> str:
+    def digest(self, workspace: Path) -> str:
         """Return what an approval binds to: the definition, the command, and the files that the command names.
 
         Blocking. Files that cannot be read count as empty: the call will fail.
@@ -86,8 +86,9 @@ class Executable(Struct, frozen=True):
         parts = [self.definition.digest, *self.argv, self.sandbox, str(self.source)]
         whole = hashlib.sha256(json.dumps(parts).encode())
         for word in self.argv:
-            if Path(word).is_absolute():
-                whole.update(_content(Path(word)))
+            path = workspace / word  # the program starts in the workspace
+            if Path(word).is_absolute() or os.path.isfile(path):  # noqa: PTH113 - false for a name that is too long
+                whole.update(_content(path))
         return whole.hexdigest()[:16]
 
 

@@ -122,7 +122,7 @@ class ExecutableTool(OwnTool):
     async def run(self, args: OutsideInput, ctx: ToolContext) -> ToolResult:
         tool = self._tool
         arguments = await self._checked(args)
-        digest = await asyncio.to_thread(tool.digest)
+        digest = await asyncio.to_thread(tool.digest, ctx.workspace)
         boxed = ctx.sandbox.kind != "off" and (
             tool.sandbox != "off" or ctx.sandbox.always or self._in_branch(ctx)
         )
@@ -140,7 +140,7 @@ class ExecutableTool(OwnTool):
             notes=[f"{tool.definition.origin}. {where}"],
             runs=shlex.join(tool.argv),
         )
-        if await asyncio.to_thread(tool.digest) != digest:
+        if await asyncio.to_thread(tool.digest, ctx.workspace) != digest:
             raise ToolError("The program changed while approval was pending. Nothing was run: call it again.")
         boxed = boxed or _unseen(approval, ctx)
         network = ctx.sandbox.network or tool.sandbox != "on"

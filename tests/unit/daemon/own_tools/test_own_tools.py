@@ -138,9 +138,13 @@ async def test_a_call_asks_and_answers(tmp_path: Path) -> None:
         assert offered(bench) == ["tool__say"]
 
 
-@pytest.mark.parametrize("changed", ["program", "description", "command"])
+@pytest.mark.parametrize("changed", ["program", "script of the workspace", "description", "command"])
 async def test_what_changed_asks_again(tmp_path: Path, changed: str) -> None:
     script = define(own(tmp_path))
+    if changed == "script of the workspace":
+        (tmp_path / "workspace/scripts").mkdir(parents=True)
+        script = script.rename(tmp_path / "workspace/scripts/say.py")
+        define(own(tmp_path), command=["python3", "scripts/say.py"])
     async with daemon(tmp_path) as bench:
         session = bench.session()
         bench.models.then(SAY, SAY, "done")
@@ -148,7 +152,7 @@ async def test_what_changed_asks_again(tmp_path: Path, changed: str) -> None:
         await bench.answer("always")
         await finish(turn)
         assert [one.is_error for one in results(session.state.messages)] == [False] * 2
-        if changed == "program":
+        if changed in ("program", "script of the workspace"):
             times = script.stat()
             script.write_text(script.read_text() + "\nprint(1)\n")
             os.utime(script, ns=(times.st_atime_ns, times.st_mtime_ns))

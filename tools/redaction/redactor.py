@@ -53,7 +53,10 @@ class Redactor:
     """The patterns, and the keys that are known. One lives in each process: see ``SECRETS``."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
+        self._all: dict[bytes, _Known] = {}
+        """By value, the newest last."""
         self._known: tuple[_Known, ...] = ()
+        """The longest first."""
         self.spaced = False
         """A known key has white space in it, as hardly any has."""
         self._last_env: Mapping[str, str] = {}
@@ -61,7 +64,7 @@ class Redactor:
 
     def register(self, keys: Iterable[str]) -> None:
         """Remember the values of key variables; short ones and placeholders are passed over."""
-        known = {entry.value: entry for entry in self._known}
+        known = dict(self._all)
         for key in map(str.strip, keys):
             if len(key) < MIN_KEY or key.lower() in _PLACEHOLDERS:
                 continue
@@ -69,10 +72,12 @@ class Redactor:
             form = key
             for _ in range(3):  # plain, within JSON, and within JSON within JSON (arguments of a call)
                 value = form.encode(errors="replace")
-                known.setdefault(value, _Known(value, mark))
+                known[value] = known.pop(value, None) or _Known(value, mark)
                 form = json.dumps(form, ensure_ascii=False)[1:-1]
-        newest = tuple(known.values())[-_MAX_KEYS:]
-        self._known = tuple(sorted(newest, key=lambda entry: -len(entry.value)))
+        for value in tuple(known)[:-_MAX_KEYS]:
+            del known[value]
+        self._all = known
+        self._known = tuple(sorted(known.values(), key=lambda entry: -len(entry.value)))
         self.spaced = any(len(entry.value.split()) > 1 for entry in self._known)
 
     def register_env(self, env: Mapping[str, str]) -> None:

@@ -241,6 +241,15 @@ def test_known_keys_go_in_every_form_and_also_when_cut() -> None:
     assert redactor.text("my key is abcdefgh") == "my key is [redacted]"
 
 
+def test_of_too_many_keys_the_oldest_is_forgotten() -> None:
+    old, *others, long, new = (dice(12), *(dice(12) for _ in range(399)), dice(90), dice(12))
+    redactor = Redactor([old, *others])
+    redactor.register([long])
+    redactor.register([new])
+    assert redactor.text(long) != long and redactor.text(new) != new
+    assert redactor.text(f"It is {old}.") == f"It is {old}."
+
+
 def test_twice_changes_nothing_more() -> None:
     redactor = Redactor(["abcdefghijklmnop"])
     texts = [

@@ -191,13 +191,11 @@ def _in_state_folder(name: str, folded: str, root: str) -> Kind | None:
         return Kind(OWN_STATE, ".goalwright", folder=True)
     if not is_outside(name) and folded.startswith(".goalwright/run"):
         return Kind(OWN_STATE, ".goalwright", folder=True)
-    named = os.environ.get("GOALWRIGHT_HOME")
-    if not named:
-        return None
-    state = fold(expanded(named, home()).rstrip("/"))
     whole = folded if not root or is_outside(name) else f"{fold(root)}/{folded}"
-    if whole == state or whole.startswith(state + "/"):
-        return Kind(OWN_STATE, state.rpartition("/")[2], folder=True)
+    for named in ("~/.goalwright", os.environ.get("GOALWRIGHT_HOME")):
+        state = fold(expanded(named, home()).rstrip("/")) if named else ""
+        if state and (whole == state or whole.startswith(state + "/")):
+            return Kind(OWN_STATE, state.rpartition("/")[2], folder=True)
     return None
 
 

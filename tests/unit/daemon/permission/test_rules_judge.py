@@ -305,6 +305,12 @@ def test_state_folder_is_protected_in_any_location(monkeypatch: pytest.MonkeyPat
         assert RuleSet(everything).decide(permission, "/srv/State/x").source == "protected"
         assert RuleSet(everything, root="/srv").decide(permission, "state/run/token").source == "protected"
         monkeypatch.delenv("GOALWRIGHT_HOME")
+        monkeypatch.setenv("HOME", "/home/u")
+        for root, name in (("/home/u", ".goalwright/mcp-tokens.json"), ("/home", "u/.goalwright/run/token")):
+            assert RuleSet(everything, root=root).decide(permission, name).source == "protected"
+        assert (
+            RuleSet(everything, root="/home/u/p").decide("read", ".goalwright/config.json").action == "allow"
+        )
 
 
 def test_every_protected_name_is_found_by_the_quick_look() -> None:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -20,7 +21,6 @@ from tools.process.environment import scrubbed_environment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
-    from pathlib import Path
 
     from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
     from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
@@ -253,6 +253,7 @@ class LanguageServers:
             safe_environment(self._environment, project),
             timing=choice.timing,
             least_severity=choice.least_severity,
+            box=project if project.brings(Path(slot.found.argv[0])) else None,
         )
         slot.started(server, now)
         server.start()

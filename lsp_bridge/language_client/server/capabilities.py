@@ -14,16 +14,22 @@ if TYPE_CHECKING:
 
 
 def initialize_params(
-    root: Path, uri: str, options: JsonObject, *, announce_pull: bool, announce_push: bool = True
+    root: Path,
+    uri: str,
+    options: JsonObject,
+    *,
+    announce_pull: bool,
+    announce_push: bool = True,
+    seen: bool = True,
 ) -> dict[str, Any]:
     """Params of ``initialize`` (LSP 3.17). Only capabilities that this client really has are announced.
 
     ``root`` (``uri`` as a URI) is the project's folder. The process id lets a server exit when the daemon was killed.
     ``announce_pull``: several servers stop pushing diagnostics once a client announces that it can pull them.
-    ``announce_push``: False for a server with its own kind of request.
+    ``announce_push``: False for a server with its own kind of request. ``seen``: the server can see this process.
     """
     return {
-        "processId": os.getpid(),
+        "processId": os.getpid() if seen else None,
         "clientInfo": {"name": "goalwright"},
         "rootPath": str(root),
         "rootUri": uri,

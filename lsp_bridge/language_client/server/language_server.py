@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.connection import RpcClient, ServerError, ServerGoneError
+from lsp_bridge.language_client.server.boxed import boxed
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Timing, Wakeup
 from lsp_bridge.language_client.server.opened_files import Documents
@@ -23,7 +24,7 @@ from tools.process.background import Background
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
+    from lsp_bridge.language_client.specs.server_spec import FoundServer, Project, ServerSpec
     from tools.language_ports import Severity
 
 _log = logging.getLogger("goalwright.lsp_client")
@@ -50,8 +51,9 @@ class LanguageServer:
         *,
         timing: Timing | None = None,
         least_severity: Severity = "error",
+        box: Project | None = None,
     ) -> None:
-        """``root``: the project's folder, absolute and resolved."""
+        """``root``: the project's folder, absolute and resolved; ``box``: the project, for a program of its own."""
         self.spec = spec
         self.root = root
         self.timing = timing or Timing()
@@ -63,6 +65,7 @@ class LanguageServer:
         )
         self._found = found
         self._environment = environment
+        self._box = box
         self._least_severity: Severity = least_severity
         self._client = RpcClient(self._on_request, self._on_notification, self._on_closed)
         self.capabilities: Mapping[str, Any] = {}
@@ -142,15 +145,17 @@ class LanguageServer:
         try:
             # Not in the workspace: some programs look for plugins or modules in the current folder.
             folder = Path(found.argv[0]).parent
-            await client.start(
-                found.argv, cwd=folder, environment=self._environment, grace_s=timing.terminate_s
-            )
+            argv, environment = found.argv, self._environment
+            if self._box is not None:
+                argv, environment = await asyncio.to_thread(boxed, argv, environment, self._box)
+            await client.start(argv, cwd=folder, environment=environment, grace_s=timing.terminate_s)
             params = initialize_params(
                 self.root,
                 self.root.as_uri(),
                 found.setup.initialization_options,
                 announce_pull=self.spec.announce_pull,
                 announce_push=self.spec.pull_through is None,
+                seen=argv is found.argv,
             )
             result = await client.request("initialize", params, timing.initialize_s)
         except Exception as error:  # whatever the error, waiting callers must learn of it

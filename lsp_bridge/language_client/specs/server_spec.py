@@ -61,6 +61,10 @@ class Project(Struct, frozen=True):
         """Return whether ``path`` (resolved) is in the workspace, or in the one of which that is a copy."""
         return any(path.is_relative_to(folder) for folder in (self.workspace, self.origin) if folder)
 
+    def brings(self, program: Path) -> bool:
+        """Return whether a program is in the workspace, by its name or by a link."""
+        return self.brought(program) or self.brought(program.resolve())
+
     def which(self, name: str, search_path: str) -> str | None:
         """Return the program ``name`` on ``search_path``; not one that leads into an untrusted workspace."""
         program = shutil.which(name, path=search_path) if search_path else None

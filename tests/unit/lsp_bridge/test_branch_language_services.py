@@ -129,6 +129,7 @@ async def test_linked_server_is_used_in_a_copy_only_if_trusted(
     (usr / "their-server").symlink_to(theirs)
     entries = [str(usr), str(workspace / ".venv/bin"), os.environ["PATH"]]
     monkeypatch.setenv("PATH", os.pathsep.join(entries))
+    monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "state"))
     spec = ServerSpec("theirs", {".txt": "plain"}, (Command("theirs", ("their-server",)),))
     branches = BranchLanguageServices(workspace, choose=chosen(spec, trusted=trusted))
     made.append(branches)

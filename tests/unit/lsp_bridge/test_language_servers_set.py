@@ -17,9 +17,10 @@ from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import FileServers, LanguageServers
 from lsp_bridge.language_client.pool.usage import UsageLimits
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec
+from lsp_bridge.language_client.specs.server_spec import Command, Project, ServerSpec
 from tests.evals.bad_servers import CASES, Case, play
 from tests.support.scenarios.language_workspace import (
+    FAKE,
     HANG_S,
     SOON,
     LanguageWorkspace,
@@ -67,6 +68,28 @@ def received(log: Path, method: str) -> list[dict[str, Any]]:
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     messages = [json.loads(line) for line in lines]
     return [message.get("params") for message in messages if message.get("method") == method]
+
+
+async def test_programs_of_a_project_run_in_a_read_only_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "home"))
+    workspace, outside = tmp_path.resolve() / "project", tmp_path.resolve() / "outside"
+    program = workspace / ".venv/bin/theirs"
+    program.parent.mkdir(parents=True)
+    start = f"exec '{sys.executable}' '{FAKE}' --plan '[[\"fresh\"]]'"
+    program.write_text(f"#!/bin/sh\ntouch {outside} {workspace}/made\n{start}\n")
+    program.chmod(0o755)
+    spec = ServerSpec("theirs", {".txt": "plain"}, (Command("theirs", ("theirs",)),))
+    choice = ServerChoice((spec,), SOON, trusted=True)
+    servers = LanguageServers(workspace, lambda: choice)
+    try:
+        await ready(only(servers, workspace / "a.txt"))
+        assert not outside.exists() and not (workspace / "made").exists()
+    finally:
+        await asyncio.wait_for(servers.close(), HANG_S)
+    (tmp_path / "link").symlink_to(program)
+    assert Project(workspace).brings(tmp_path / "link")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)

@@ -22,7 +22,7 @@ from tests.e2e.vscode.accessibility import (
     focused,
     graph_frame,
     heard,
-    heard_last,
+    heard_until,
     keys_took,
     listen,
     scroll,
@@ -116,8 +116,8 @@ async def test_every_state_of_the_chat_is_accessible_in_all_themes(
         await window.say("Then sum up")
         await expect(window.chat.get_by_role("list", name="Waiting prompts")).to_be_visible()
         await assert_accessible(window)
-        # Only what is complete is said, as a whole; an answer that comes at once replaces that work has begun.
-        said = await heard_last(chat, "The rates stand in one file.")
+        # Only what is complete is said, as a whole. An answer that comes at once is said before that work has begun.
+        said = await heard_until(chat, "The rates stand in one file.")
         assert set(said) <= {"Goalwright is working", "The rates stand in one file."}
         await window.button("Stop").click()
         await expect(window.button("Discard what is queued")).to_be_visible()

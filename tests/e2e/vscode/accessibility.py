@@ -98,10 +98,11 @@ async def heard(frame: Frame, politeness: str) -> list[str]:
     return [text for how, text in told if how == politeness and text]
 
 
-async def heard_last(frame: Frame, last: str) -> list[str]:
-    """Wait until ``last`` is the newest polite announcement, and return all of them."""
-    last_heard = "last => heard.filter(([how, text]) => how === 'polite' && text).at(-1)?.[1] === last"
-    await frame.wait_for_function(last_heard, arg=last)
+async def heard_until(frame: Frame, said: str) -> list[str]:
+    """Wait until ``said`` is announced politely, and return all of these announcements."""
+    await frame.wait_for_function(
+        "said => heard.some(([how, text]) => how === 'polite' && text === said)", arg=said
+    )
     return await heard(frame, "polite")
 
 

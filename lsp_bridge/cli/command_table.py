@@ -142,16 +142,16 @@ COMMANDS = (
                 value(
                     "--max-steps",
                     "COUNT",
-                    "model calls (default: the setting unattended_steps, 200)",
+                    "model calls (default: as set, 200)",
                     of.limit,
                 ),
                 value(
-                    "--max-usd", "AMOUNT", "US dollars (default: the setting unattended_usd, 10)", of.amount
+                    "--max-usd", "AMOUNT", "US dollars (default: as set, 10)", of.amount
                 ),
                 value(
                     "--max-minutes",
                     "MINUTES",
-                    "time (default: the setting unattended_minutes, 120)",
+                    "time (default: as set, 120)",
                     of.amount,
                 ),
             ),

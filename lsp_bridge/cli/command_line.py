@@ -125,7 +125,10 @@ async def run_command(
     function = function_of(given["function"])
     try:
         result = function(invocation, **{name: value for name, value in given.items() if name not in SHARED})
-        return result if isinstance(result, int) else await result
+        code = result if isinstance(result, int) else await result
+        if invocation.console.failure is not None:
+            raise invocation.console.failure
+        return code
     except OutputFailedError as error:
         invocation.console.warn(str(error))
         return EXIT_FAILED

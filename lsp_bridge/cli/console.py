@@ -36,8 +36,10 @@ class Console(Struct):
     """``out`` is a terminal that can rewrite its last line."""
     columns: int = 80
     tty: int | None = None
-    on_gone: Callable[[], None] = lambda: None
-    """Called once when the reader of ``out`` is gone (``| head``)."""
+    on_gone: Callable[[], None] | None = None
+    """Called once when ``out`` cannot be written any more, because its reader is gone (``| head``) or it failed."""
+    failure: OutputFailedError | None = None
+    """Why ``out`` failed, which ``on_gone`` was called for."""
     _gone: bool = False
     _problems: set[str] = field(default_factory=set[str])
     """Those that were told."""
@@ -99,21 +101,28 @@ class Console(Struct):
     def _until_gone(self) -> Generator[None]:
         try:
             yield
-        except BrokenPipeError:
-            if self._gone:
-                return
-            self._gone = True
-            self._drop_the_rest()
-            self.on_gone()
         except OSError as error:
-            self._drop_the_rest()
-            words = t("The output cannot be written: {strerror}", strerror=error.strerror)
-            raise OutputFailedError(error.errno, words) from error
+            _drop_the_rest(self.out)
+            if not isinstance(error, BrokenPipeError):
+                words = t("The output cannot be written: {strerror}", strerror=error.strerror)
+                self.failure = OutputFailedError(error.errno, words)
+                if self.on_gone is None:
+                    raise self.failure from error
+            if self.on_gone is not None and not self._gone:
+                self._gone = True
+                self.on_gone()
 
-    def _drop_the_rest(self) -> None:
-        """Discard all further output; otherwise the interpreter would fail once more when it flushes at exit."""
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
+    def let_go(self, *_: object) -> None:
+        """Handle a signal: where a write would wait for a reader who does not read, discard all further output.
+
+        A write that waits already then ends, too, and the event loop can handle the signal.
+        """
+        import select
+
+        for stream in (self.out, self.err):
+            with contextlib.suppress(OSError, ValueError):
+                if not select.select([], [stream.fileno()], [], 0)[1]:
+                    _drop_the_rest(stream)
 
     def tell(self, text: str) -> None:
         """Write to ``err`` at once; failures are ignored."""
@@ -135,6 +144,12 @@ class Console(Struct):
         """Tell of the ``problems`` in an answer of the daemon."""
         for text in strings(found.get("problems")):
             self.problem(text)
+
+
+def _drop_the_rest(stream: TextIO) -> None:
+    """Discard all further output; otherwise the interpreter would fail once more when it flushes at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

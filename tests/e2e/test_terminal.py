@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 from pathlib import Path
 from typing import Any
@@ -418,6 +419,22 @@ def test_closed_stdout_cancels_the_turn(goalwright: CommandLine) -> None:
     process.stdout.close()
     assert process.wait(60) == 130
     assert last_stop_reason(goalwright) == "canceled"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_cancel_though_the_output_is_not_read(
+    goalwright: CommandLine, number: signal.Signals
+) -> None:
+    reading, writing = os.pipe()
+    # Each piece is longer than a pipe takes.
+    model = goalwright.script([{"text": "word " * 400_000, "chunk": 200_000, "delay_ms": 2000}])
+    process = goalwright.popen("run", "talk", "--yes", "--model", model, stdout=writing, stderr=writing)
+    wait_until(lambda: not select.select([], [writing], [], 0)[1], "output that nobody reads")
+    process.send_signal(number)
+    assert process.wait(60) == 130
+    wait_until(lambda: last_stop_reason(goalwright) == "canceled", "the end of the turn")
+    os.close(reading)
+    os.close(writing)
 
 
 # -- a script can tell why a run ended -------------------------------------------------------------------------

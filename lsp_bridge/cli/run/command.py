@@ -71,7 +71,7 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
         else:
             getattr(turn, method)()
 
-    async with _signals(partial(signalled, "interrupt"), partial(signalled, "terminate")):
+    async with _signals(console, partial(signalled, "interrupt"), partial(signalled, "terminate")):
         for module in _SHOWS:
             for _ in range(_ROUNDS):
                 await asyncio.sleep(0)
@@ -86,13 +86,16 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _signals(interrupt: Callable[[], None], terminate: Callable[[], None]) -> AsyncGenerator[None]:
+async def _signals(
+    console: Console, interrupt: Callable[[], None], terminate: Callable[[], None]
+) -> AsyncGenerator[None]:
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
     previous = {number: signal.getsignal(number) for number in handlers}
     for number, handler in handlers.items():
         try:
             loop.add_signal_handler(number, handler)
+            signal.signal(number, console.let_go)  # at once; the loop's handler waits until a write has ended
         except NotImplementedError:  # Windows
             signal.signal(number, partial(_in_loop, loop, handler))
     try:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.provider.variables import provider_env
+from lsp_bridge.cli.command_line import parse, run_command
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.run import command
 from tests.support.drivers.terminal_run import (
@@ -278,6 +279,21 @@ async def test_closed_stdout_cancels_the_turn(terminal: TerminalRun, tmp_path: P
     with os.fdopen(writing, "w") as out:
         terminal.console = Console(out=out, err=terminal.err)
         assert await terminal.run() == 130
+
+
+async def test_output_that_fails_cancels_the_turn_and_is_told(terminal: TerminalRun) -> None:
+    async def script(turn: Turn) -> str:
+        turn.say("Hi")
+        return await wait_for_cancel(turn)
+
+    terminal.fake.script = script
+    args = parse(["run", "do it"])
+    args.workspace = terminal.options.workspace
+    with os.fdopen(os.open("/dev/full", os.O_WRONLY), "w") as out:
+        console = Console(out=out, err=terminal.err)
+        assert await run_command(args, console, terminal.launcher) == 1
+    assert terminal.fake.turns[0].canceled.is_set()
+    assert terminal.told.endswith("The output cannot be written: No space left on device\n")
 
 
 # -- leaving ---------------------------------------------------------------------------------------------------

@@ -289,6 +289,7 @@ async def test_tail_follows_new_events_until_the_reader_leaves(tmp_path: Path, s
     assert [event["event_id"] for event in events.objects] == list(range(4, len(log.events) + 1))
     assert events.objects[known - 3]["event"] == "message_added"
     for screen in (steps, events):
+        assert screen.console.on_gone is not None
         screen.console.on_gone()
     assert await asyncio.gather(*tails) == [0, 0]
     store.close()

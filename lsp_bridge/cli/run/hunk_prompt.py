@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Mapping
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +121,36 @@ async def edited(name: str, text: str, command: list[str], terminal: int) -> str
         # The name's ending chooses the editor's language.
         path = Path(folder) / (Path(name).name or "file")
         await asyncio.to_thread(path.write_bytes, text.encode("utf-8", "surrogatepass"))
-        process = await asyncio.create_subprocess_exec(*command, str(path), stdin=terminal)
-        try:
-            code = await process.wait()
-        except asyncio.CancelledError:  # somebody else has answered: the terminal is needed for what follows
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
-            raise
+        with _terminal_kept(terminal):
+            process = await asyncio.create_subprocess_exec(*command, str(path), stdin=terminal)
+            # Ctrl-C is for the editor, as with git. Not before its start, because it would inherit that.
+            interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
+                code = await process.wait()
+            except asyncio.CancelledError:
+                # Somebody else has answered: the terminal is needed for what follows.
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                await process.wait()
+                raise
+            finally:
+                signal.signal(signal.SIGINT, interrupt)
         if code != 0:
             raise OSError(t("{command} ended with {returncode}", command=command[0], returncode=code))
         data = await asyncio.to_thread(path.read_bytes)
     return data.decode("utf-8", "surrogatepass")
+
+
+@contextlib.contextmanager
+def _terminal_kept(terminal: int) -> Generator[None]:
+    """Give a terminal its modes back: a program that is ended may leave it without echo."""
+    if sys.platform == "win32":
+        yield
+        return
+    import termios
+
+    modes = termios.tcgetattr(terminal)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, modes)

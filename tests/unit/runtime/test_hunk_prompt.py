@@ -6,7 +6,9 @@ import asyncio
 import io
 import os
 import pty
+import signal
 import stat
+import termios
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -140,9 +142,31 @@ async def test_edited_text_is_sent_as_the_answer(person: Person) -> None:
     assert (reply["reply"], reply["files"]) == ("once", [{"path": "a.py", "text": "MINE\n"}])
 
 
-async def test_an_answer_from_elsewhere_ends_the_editor(person: Person, editor: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def running(editor: Path, tmp_path: Path) -> Path:
+    """The file that the editor writes when it has changed the terminal; it runs until that file is gone."""
     running = tmp_path / "editor.pid"
-    editor.write_text(f"#!/bin/sh\necho $$ >'{running}.new'\nmv '{running}.new' '{running}'\nexec sleep 60\n")
+    editor.write_text(
+        f"#!/bin/sh\nstty -echo -icanon\necho $$ >'{running}.new'\nmv '{running}.new' '{running}'\n"
+        f"while [ -e '{running}' ]; do sleep 0.02; done\nsed -i s/ONE/MINE/ \"$2\"\n"
+    )
+    return running
+
+
+async def test_ctrl_c_in_the_editor_is_for_the_editor(person: Person, running: Path) -> None:
+    async def press_ctrl_c() -> None:
+        await until(running.exists, "the editor")
+        os.kill(os.getpid(), signal.SIGINT)
+        running.unlink()
+
+    pressing = asyncio.create_task(press_ctrl_c())
+    await person.types(("e a.py\n", ASKED), ("y\n", "[y]es / [n]o: "))
+    await pressing
+    assert person.replies[0]["files"] == [{"path": "a.py", "text": "MINE\n"}]
+
+
+async def test_an_answer_from_elsewhere_ends_the_editor(person: Person, running: Path) -> None:
+    modes = termios.tcgetattr(person.master)
 
     async def script(turn: Turn) -> str:
         asking = asyncio.create_task(turn.ask(files=FILES))
@@ -156,6 +180,7 @@ async def test_an_answer_from_elsewhere_ends_the_editor(person: Person, editor: 
     await person.types(("e a.py\n", ASKED))
     with pytest.raises(ProcessLookupError):
         os.kill(int(running.read_text()), 0)
+    assert termios.tcgetattr(person.master) == modes
 
 
 @pytest.mark.usefixtures("editor")

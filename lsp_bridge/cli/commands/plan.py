@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.history import show_diffs, show_files
@@ -192,7 +193,13 @@ def _amounts(goal: dict[str, Any], took: dict[str, Any]) -> list[str]:
 @session_command()
 async def replan(cli: Invocation, asked: SessionConnection, *, reason: str = "") -> None:
     """Plan again for the remaining work. ``reason``: what is wrong with the plan."""
-    done = await asked.request("goalwright/plan/replan", _REPLAN_S, reason=reason)
+    at_rest = mapping((await asked.load()).get("session")).get("status") == "idle"
+    try:
+        done = await asked.request("goalwright/plan/replan", _REPLAN_S, reason=reason)
+    except asyncio.CancelledError:
+        if at_rest:  # otherwise the turn is another client's, and goes on without a new plan
+            await asked.request("goalwright/session/cancel")
+        raise
     after = await asked.load()
     if _wrote_plan(cli, done, after):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 from lsp_bridge.cli.command_line import parse
 from lsp_bridge.cli.text import share, tokens
 from tests.support.drivers.terminal import Terminal
-from tests.support.fakes.daemon_server import FakeDaemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.daemon_server import Connection, FakeDaemon
 from tools.text.amounts import cost_words, money
 
 
@@ -162,6 +164,25 @@ async def test_goal_errors_are_printed_to_stderr_or_as_json(terminal: Terminal) 
     assert json.loads(terminal.out.getvalue()) == {
         "error": {"code": -32602, "message": "Goal 1.1 is completed."}
     }
+
+
+@pytest.mark.parametrize(("status", "canceled"), [("idle", [{"sessionId": "s1"}]), ("running", [])])
+async def test_ctrl_c_at_replan_cancels_the_turn_it_began(
+    terminal: Terminal, status: str, canceled: list[Any]
+) -> None:
+    async def replan(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    terminal.fake.handlers["goalwright/plan/replan"] = replan
+    terminal.answer("goalwright/session/load", {"session": {"status": status}})
+    terminal.answer("goalwright/session/cancel", {"canceled": True})
+    replanning = asyncio.create_task(terminal.play("plan", "replan"))
+    await until(lambda: terminal.fake.params("goalwright/plan/replan"), "the request")
+    replanning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await replanning
+    assert terminal.fake.params("goalwright/session/cancel") == canceled
 
 
 async def test_default_session_is_the_newest_own_one(terminal: Terminal) -> None:

@@ -176,6 +176,7 @@ COMMANDS = (
     ),
     command("status", "show the state of the daemon", "commands.daemon:status", *BASE),
     command("sessions", "list the sessions of this workspace", "commands.daemon:sessions", *BASE),
+    command("cancel", "cancel the running turn of a session", "commands.daemon:cancel", *_OF_SESSION),
     command("history", "list the file changes of a session", "commands.history:history", *_OF_SESSION),
     command("undo", "undo the agent's last change; your own edits are kept", "commands.history:undo", *_STEP),
     command("redo", "redo what was undone", "commands.history:redo", *_STEP),

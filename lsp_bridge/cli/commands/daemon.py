@@ -1,4 +1,4 @@
-"""The small commands: start, status, sessions, stop."""
+"""The small commands: start, status, sessions, cancel, stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from msgspec.structs import replace
 
 from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import ConnectionLostError, DaemonError, Greeting
-from lsp_bridge.cli.commands.session_command import connected, tell_problems
+from lsp_bridge.cli.commands.session_command import (
+    SessionConnection,
+    connected,
+    session_command,
+    tell_problems,
+)
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, reporting
 from lsp_bridge.cli.launch import runtime_paths
 from lsp_bridge.cli.preloaded import PRELOADER, preloader_pid
@@ -118,6 +123,15 @@ def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
     if info.get("foreign") is True:
         title += t(" (came with the folder)")
     return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
+
+
+@session_command()
+async def cancel(cli: Invocation, asked: SessionConnection) -> None:
+    """``goalwright cancel``: end the running turn, whichever client began it."""
+    found = await asked.request("goalwright/session/cancel")
+    if not cli.wrote_json({"sessionId": asked.session, **found}):
+        canceled = found.get("canceled") is True
+        cli.console.line(t("Canceled.") if canceled else t("Nothing is running in the session."))
 
 
 @reporting()

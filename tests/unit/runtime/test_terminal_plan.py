@@ -185,6 +185,14 @@ async def test_ctrl_c_at_replan_cancels_the_turn_it_began(
     assert terminal.fake.params("goalwright/session/cancel") == canceled
 
 
+async def test_cancel_says_whether_something_was_running(terminal: Terminal) -> None:
+    for canceled in (True, False):
+        terminal.answer("goalwright/session/cancel", {"canceled": canceled})
+        assert await terminal.play("cancel", "s7") == 0
+    assert terminal.lines == ["Canceled.", "Nothing is running in the session."]
+    assert terminal.fake.params("goalwright/session/cancel")[0] == {"sessionId": "s7"}
+
+
 async def test_default_session_is_the_newest_own_one(terminal: Terminal) -> None:
     terminal.fake.sessions.insert(0, {"trace": {"traceId": "theirs"}, "foreign": True})
     await terminal.play("goals")

@@ -31,7 +31,14 @@ _PRELOAD_AFTER_S = 5.0
 
 
 def main(*, through_current_folder: bool = False) -> int:
-    """Run the command line and return the exit code. For the argument see ``protect``."""
+    """Run the command line and return the exit code, 130 after Ctrl-C. For the argument see ``protect``."""
+    try:
+        return _main(through_current_folder=through_current_folder)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _main(*, through_current_folder: bool) -> int:
     from daemon.safe_path import protect
 
     try:
@@ -55,10 +62,7 @@ def main(*, through_current_folder: bool = False) -> int:
             return _say(t("Cannot find the workspace: {error}", error=error))
         if problem := protect(str(args.workspace), through_current_folder=through_current_folder):
             return _say(problem)
-    try:
-        return _dispatch(args)
-    except KeyboardInterrupt:
-        return 130
+    return _dispatch(args)
 
 
 def leave(code: int) -> int:
@@ -111,11 +115,6 @@ def _say(problem: object, code: int = 1) -> int:
 def _dispatch(args: argparse.Namespace) -> int:
     if args.command == "serve":
         return _serve_command(args)
-    if args.command == "version":
-        from daemon.version import product_version
-
-        print(f"goalwright {product_version()}")
-        return 0
     if args.command == "connect":
         return _connect_command(args)
     if args.command == "preload":

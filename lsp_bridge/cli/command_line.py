@@ -57,10 +57,9 @@ class _Version(argparse.Action):
     """Like argparse's ``version``, but looks the version up only when asked."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from daemon.version import product_version
+        import asyncio
 
-        print(f"goalwright {product_version()}")
-        parser.exit()
+        parser.exit(asyncio.run(run_command(argparse.Namespace(function="command_line:version"))))
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -102,6 +101,14 @@ def completion(cli: Invocation, *, shell: str) -> int:
     from argcomplete.shell_integration import shellcode
 
     cli.console.line(shellcode(["goalwright"], shell=shell).strip())
+    return 0
+
+
+def version(cli: Invocation) -> int:
+    """Print the version of Goalwright."""
+    from daemon.version import product_version
+
+    cli.console.line(f"goalwright {product_version()}")
     return 0
 
 
@@ -187,15 +194,12 @@ def _ngettext(one: str, many: str, count: int) -> str:
 
 
 def _task(parser: argparse.ArgumentParser, task: str | None) -> str:
-    if task is None and _is_terminal():
-        parser.error(t('what should the agent do? For example: goalwright run "add a test for cart.py"'))
-    # Read bytes, because the encoding of sys.stdin is the locale's.
-    text = sys.stdin.buffer.read().decode("utf-8", "replace") if task in (None, "-") else task
-    if not text or not text.strip():
-        parser.error(t("the task is empty"))
-    return text
-
-
-def _is_terminal() -> bool:
     stdin: TextIO | None = sys.stdin  # None in a process without stdin
-    return stdin is None or stdin.isatty()
+    if task is None and (stdin is None or stdin.isatty()):
+        parser.error(t('what should the agent do? For example: goalwright run "add a test for cart.py"'))
+    if task in (None, "-"):
+        # Read bytes, because the encoding of sys.stdin is the locale's.
+        task = "" if stdin is None else stdin.buffer.read().decode("utf-8", "replace")
+    if not task or not task.strip():
+        parser.error(t("the task is empty"))
+    return task

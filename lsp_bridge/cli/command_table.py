@@ -586,5 +586,5 @@ COMMANDS = (
         "command_line:completion",
         one_of("shell", Literal["bash", "zsh", "fish"], None),
     ),
-    command("version", "print the version"),
+    command("version", "print the version", "command_line:version"),
 )

@@ -121,6 +121,19 @@ def test_task_is_read_from_a_pipe_as_utf_8(monkeypatch: pytest.MonkeyPatch, argv
     assert parse(argv).task == "füge\nhinzu"
 
 
+def test_ctrl_c_while_the_task_is_read_is_exit_code_130() -> None:
+    code = """if True:
+        import signal, sys
+        from daemon.__main__ import main
+        class Stdin:
+            buffer = property(lambda self: signal.raise_signal(signal.SIGINT))
+        sys.argv[1:], sys.stdin = ["run", "-"], Stdin()
+        sys.exit(main())
+    """
+    result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (130, "")
+
+
 def test_task_on_the_command_line_leaves_stdin_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert parse(["run", "do it"]).task == "do it"
@@ -133,6 +146,8 @@ def test_run_without_a_task_at_a_terminal_is_a_usage_error(
     assert "what should the agent do?" in usage_error(capsys, "run")
     monkeypatch.setattr(sys, "stdin", Piped(b""))
     assert "the task is empty" in usage_error(capsys, "run")
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "the task is empty" in usage_error(capsys, "run", "-")
 
 
 # -- the import path -------------------------------------------------------------------------------------------

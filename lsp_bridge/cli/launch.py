@@ -111,7 +111,7 @@ class Launcher(Struct, frozen=True):
 
     async def connect_running(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
         """Connect like ``connect``, but start nothing: LaunchError with code ``notRunning`` when there is none."""
-        paths = runtime_paths(workspace, self.home)
+        paths = runtime_paths(workspace, self.home, running=True)
         found = await self._try(paths, greeting, self.answer_s)
         if found is None:
             if paths.has_damaged_address() and paths.is_locked():
@@ -286,14 +286,18 @@ def passed_on(home: Path | None = None) -> list[str]:
     return strings(mapping(value).get("environment"))
 
 
-def runtime_paths(workspace: Path, home: Path | None = None) -> RuntimePaths:
-    """Return the runtime paths of an existing workspace. Raises LaunchError."""
+def runtime_paths(workspace: Path, home: Path | None = None, *, running: bool = False) -> RuntimePaths:
+    """Return the runtime paths of an existing workspace. Raises LaunchError.
+
+    ``running``: also of a folder that was deleted, while its daemon runs.
+    """
     try:
-        if not workspace.is_dir():
+        paths = RuntimePaths.for_workspace(workspace, home)
+        if not workspace.is_dir() and not (running and paths.is_locked()):
             problem = t("is not a folder") if workspace.exists() else t("does not exist")
             words = t("The workspace {workspace} {problem}.", workspace=workspace, problem=problem)
             raise LaunchError("workspace", words)
-        return RuntimePaths.for_workspace(workspace, home)
+        return paths
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder can be found
         words = t("Cannot use the workspace {workspace}: {error}", workspace=workspace, error=error)
         raise LaunchError("workspace", words) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -157,6 +158,15 @@ def test_stop_ends_the_daemon_and_leaves_nothing_stale(goalwright: CommandLine) 
     result = goalwright.run("stop")
     assert result.returncode == 0
     assert "No Goalwright daemon is running" in result.stdout
+
+
+def test_stop_ends_the_daemon_of_a_folder_that_was_deleted(goalwright: CommandLine) -> None:
+    goalwright.start()
+    shutil.rmtree(goalwright.workspace)
+    command = ("stop", "--workspace", str(goalwright.workspace))
+    result = goalwright.run(*command, cwd=goalwright.home)
+    assert (result.returncode, result.stdout) == (0, "Stopped.\n")
+    assert "does not exist" in goalwright.run(*command, cwd=goalwright.home).stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -238,6 +238,10 @@ def test_status_and_doctor_tell_of_it_and_stop_all_ends_it(goalwright: CommandLi
     assert f"process {pid}: the daemons of other folders start at once" in goalwright.run("doctor").stdout
     result = goalwright.run("stop", "--all")
     assert result.returncode == 0, result.stderr
+    assert set(result.stdout.splitlines()) == {
+        f"Stopped the daemon of {goalwright.workspace}.",
+        "Stopped the preloader.",
+    }
     assert not goalwright.paths.is_locked()
     assert not preloader(goalwright).is_locked()
     assert "No Goalwright daemon is running." in goalwright.run("stop", "--all").stdout

@@ -141,7 +141,7 @@ async def stop(cli: Invocation, *, force: bool, all: bool = False) -> int:
     ``all``: the daemons of all folders, and all preloaders.
     """
     if not all:
-        return await _stop(cli, runtime_paths(cli.workspace, cli.launcher.home), force=force)
+        return await _stop(cli, runtime_paths(cli.workspace, cli.launcher.home, running=True), force=force)
     run = state_dir(cli.launcher.home) / "run"
     found = [RuntimePaths(run, folder, folder.name) for folder in sorted(run.glob("*")) if folder.is_dir()]
     running = [paths for paths in found if paths.is_locked()]
@@ -177,8 +177,10 @@ async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool 
         if await _ended(paths, _KILL_S if ask else _STOP_S):
             if ask:
                 words = t("Stopped. It did not answer, so its process was ended ({name}).", name=number_.name)
+            elif paths.key.startswith(PRELOADER):
+                words = t("Stopped the preloader.")
             elif address is None:
-                words = t("Stopped the preloader.") if paths.key.startswith(PRELOADER) else t("Stopped.")
+                words = t("Stopped.")
             else:
                 words = t("Stopped the daemon of {workspace}.", workspace=shown_line(address.workspace))
             console.line(words)

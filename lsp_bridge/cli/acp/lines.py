@@ -67,6 +67,8 @@ class Lines:
             elif why := _unused(found):
                 log.info("a notification of the editor is not used: %s", shown_brief(why, 300))
             else:
+                if not isinstance(error := found.get("error") or {}, dict):  # the SDK would fail
+                    found["error"] = {"message": shown_brief(str(error), 300)}
                 return _with_odd_servers(found)
         return None
 

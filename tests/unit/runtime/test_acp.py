@@ -525,6 +525,13 @@ async def test_lines_that_are_no_messages_are_answered() -> None:
         assert await lines.receive() is None
 
 
+async def test_an_answer_with_an_error_of_no_form_is_an_error() -> None:
+    async with editor_and_lines() as (editor, lines):
+        editor.send(b'{"id": 1, "error": "no such file"}\n{"id": 2, "error": null}\n')
+        assert await lines.receive() == {"id": 1, "error": {"message": "no such file"}}
+        assert await lines.receive() == {"id": 2, "error": None}
+
+
 async def test_notifications_that_cannot_be_used_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     sent: list[Any] = [

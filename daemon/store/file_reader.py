@@ -17,7 +17,7 @@ from daemon.store.ids import TRACE_ID, folder_names, kind_of, order_of_children
 from daemon.store.message_index import IndexedMessage, MessageIndexes, in_order
 from daemon.store.migrations import DAMAGE, FORMATS, Formats
 from daemon.store.trace_store import StoreError, UnknownTraceError, first
-from tools.files.regular_files import open_regular, os_errors, read_regular
+from tools.files.regular_files import is_real_folder, open_regular, os_errors, read_regular
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class FileReader:
         """Return all ids, newest first."""
         names: set[str] = set()
         for root in filter(None, (self.root, self._also)):
-            if not root.is_symlink():
+            if is_real_folder(root):
                 with contextlib.suppress(OSError):
                     names |= {entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False)}
         return sorted((name for name in names if TRACE_ID.fullmatch(name)), reverse=True)
@@ -89,7 +89,7 @@ class FileReader:
         found: list[str] = []
         for kind in ("branches", "agents"):
             with contextlib.suppress(OSError):  # the folder of another user, or deleted at this moment
-                if (folder / kind).is_symlink() or not (folder / kind).is_dir():
+                if not is_real_folder(folder / kind):
                     continue
                 names = [e.name for e in os.scandir(folder / kind) if e.is_dir(follow_symlinks=False)]
                 # Skip names with a dot, which belong to a child's child.
@@ -105,13 +105,13 @@ class FileReader:
         UnknownTraceError."""
         names = folder_names(trace_id)
         also = self._also
-        if also is None or os.path.lexists(self.root / names[0]) or not (also / names[0]).is_dir():
+        if also is None or os.path.lexists(self.root / names[0]) or not is_real_folder(also / names[0]):
             also = self.root
         return also.joinpath(*names)
 
     def _folder(self, trace_id: str) -> Path:
         folder = self.folder(trace_id)
-        if self._is_linked(folder) or not folder.is_dir():
+        if not is_real_folder(folder) or self._is_linked(folder):
             raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id))
         return folder
 

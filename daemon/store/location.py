@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from daemon.store.files import FileTraceStore
 from daemon.store.trace_store import StoreError
 from daemon.workspace_key import workspace_key
+from tools.files.regular_files import is_real_folder
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -44,15 +45,14 @@ def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str
 def stored(workspace: Path, state_folder: Path) -> FileTraceStore:
     """Return the store for reading only: nothing is created. ``workspace`` is absolute and resolved."""
     here, elsewhere = workspace / ".trace", _elsewhere(workspace, state_folder)
-    usable = here.is_dir() and not here.is_symlink() and os.access(here, os.W_OK)
-    if not usable and elsewhere.is_dir():
+    usable = is_real_folder(here) and os.access(here, os.W_OK)
+    if not usable and is_real_folder(elsewhere):
         return _store(elsewhere, here)
     return _store(here, elsewhere)
 
 
 def _store(root: Path, other: Path) -> FileTraceStore:
-    also = other if other.is_dir() and not other.is_symlink() else None
-    return FileTraceStore(root, also=also)
+    return FileTraceStore(root, also=other if is_real_folder(other) else None)
 
 
 def _elsewhere(workspace: Path, state_folder: Path) -> Path:

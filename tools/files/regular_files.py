@@ -86,6 +86,14 @@ def private_file(path: Path, *, durable: bool = False) -> Generator[BinaryIO]:
         raise
 
 
+def is_real_folder(path: Path) -> bool:
+    """Return whether there is a folder, not a link to one. False where the user may not look."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
 TRACES = ".trace"
 """The folder of a workspace that holds the records of its sessions."""
 

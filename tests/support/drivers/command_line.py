@@ -26,6 +26,8 @@ from tests.support.drivers.waiting import pause
 from tools.process.environment import daemon_environment
 
 PROGRAM = (sys.executable, "-I", "-m", "goalwright")
+WITHOUT_PRIVILEGES = ("bwrap", "--dev-bind", "/", "/", "--cap-drop", "ALL", "--")
+"""Before a command: modes of files and folders hold, also if root runs the tests."""
 CLOSED_PORT = "http://127.0.0.1:9"
 """The discard port: nobody listens there, so no local Ollama is found by chance."""
 DEADLINE_S = 60.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from daemon.store.archive import export_trace
 from daemon.store.archive_import import ArchiveError, import_trace
 from daemon.store.files import FileTraceStore
 from daemon.store.location import open_store, stored
+from tests.support.drivers.command_line import WITHOUT_PRIVILEGES
 from tests.support.scenarios.stored_traces import ID, NOW, write_children, write_trace
 from tests.support.scenarios.stores import started
 
@@ -93,3 +96,20 @@ def test_one_that_is_kept_elsewhere_is_not_imported_beside(
     forbid(True)
     with pytest.raises(ArchiveError, match="already"):
         import_trace(open_store(workspace, home)[0], tmp_path / "a.tar.gz", NOW)
+
+
+def test_traces_that_may_not_be_entered_are_stored_elsewhere(tmp_path: Path, workspace: Path) -> None:
+    (workspace / ".trace").mkdir(mode=0)
+    program = (
+        "import sys; from pathlib import Path; from daemon.store.location import open_store, stored\n"
+        "from tests.support.scenarios.stored_traces import write_trace\n"
+        "places = [Path(name) for name in sys.argv[1:]]\n"
+        "store, notice = open_store(*places)\n"
+        "write_trace(store)\n"
+        "print(notice, stored(*places).trace_ids())"
+    )
+    command = [*WITHOUT_PRIVILEGES, sys.executable, "-c", program, str(workspace), str(tmp_path / "home")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Permission denied" in done.stdout, done.stderr
+    assert f"is stored in {tmp_path / 'home'}" in done.stdout
+    assert f"['{ID}']" in done.stdout

@@ -15,15 +15,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def take(path: Path) -> Callable[[], None] | None:
-    """Lock the file without waiting, and return a function that releases it; None when it is locked. Raises OSError."""
+def take(path: Path, *, shared: bool = False) -> Callable[[], None] | None:
+    """Lock the file without waiting, and return a function that releases it; None when it is locked. Raises OSError.
+
+    ``shared``: only to see whether it is free. Needs a file that is there, and may be read; writes nothing.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
         return _take_elsewhere(path)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
+    descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # On NFS, an exclusive lock needs a file that is open for writing.
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         # The file may have been removed between the two: another process would lock another file.
         gone = os.fstat(descriptor).st_nlink == 0
     except OSError as error:

@@ -27,7 +27,7 @@ from tools.files.regular_files import os_errors, write_private
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 _PR_SET_DUMPABLE = 4
 """Option of ``prctl``, see linux/prctl.h."""
@@ -37,6 +37,7 @@ SOCKET_PATH_LIMIT = 100
 LOCK_WAIT_S = 0.5
 """A client that looks whether the lock is free holds it for an instant; a starting daemon waits that out."""
 _LOCK_POLL_S = 0.02
+_HINT = noted("set GOALWRIGHT_HOME to a folder that you own")
 
 
 class RuntimeFolderError(Exception):
@@ -200,7 +201,7 @@ class RuntimePaths(Struct, frozen=True):
 
     def has_damaged_address(self) -> bool:
         """Return whether there is an address file that cannot be read. (It is never half-written.)"""
-        return self.address_file.exists() and self.read_address() is None
+        return os.path.lexists(self.address_file) and self.read_address() is None
 
     def write_address(self, address: Address) -> None:
         """Publish ``address``, atomically and only for the user. Needs the lock."""
@@ -210,13 +211,23 @@ class RuntimePaths(Struct, frozen=True):
     def is_locked(self) -> bool:
         """Return whether a daemon is alive: the lock is reliable even after ``kill -9``, when the address file is
         stale."""
-        if not self.lock_file.exists():
+        try:
+            if not self.lock_file.exists():
+                return False
+            free = lock.take(self.lock_file, shared=True)
+        except OSError:  # The user may not look there, so no daemon of theirs can work there.
             return False
-        free = lock.take(self.lock_file)
         if free is None:
             return True
         free()
         return False
+
+    @staticmethod
+    def take(file: Path) -> Callable[[], None] | None:
+        """Lock one of these files, as ``lock.take`` does. Raises RuntimeFolderError."""
+        words = noted("Cannot lock {lock_file} ({strerror}): {hint}.")
+        with os_errors(RuntimeFolderError, words, lock_file=file, hint=t(_HINT)):
+            return lock.take(file)
 
     @contextlib.contextmanager
     def hold_lock(self, wait_s: float = LOCK_WAIT_S) -> Generator[None]:
@@ -226,13 +237,10 @@ class RuntimePaths(Struct, frozen=True):
         """
         self.prepare()
         deadline = time.monotonic() + wait_s
-        with os_errors(
-            RuntimeFolderError, noted("Cannot lock {lock_file}: {strerror}"), lock_file=self.lock_file
-        ):
-            while (free := lock.take(self.lock_file)) is None:
-                if time.monotonic() >= deadline:
-                    raise AlreadyRunningError(self.workspace, self.read_address())
-                time.sleep(_LOCK_POLL_S)
+        while (free := self.take(self.lock_file)) is None:
+            if time.monotonic() >= deadline:
+                raise AlreadyRunningError(self.workspace, self.read_address())
+            time.sleep(_LOCK_POLL_S)
         try:
             self.clear()
             write_private(self.pid_file, b"%d\n" % os.getpid())
@@ -264,7 +272,7 @@ def private_folder(path: Path) -> None:
     Raises RuntimeFolderError when it cannot be made, is not a folder, or belongs to another user (who could offer a
     socket of their own there, and receive our keys).
     """
-    hint = t("set GOALWRIGHT_HOME to a folder that you own")
+    hint = t(_HINT)
     words = noted("Cannot create the folder {path} ({strerror}): {hint}.")
     with os_errors(RuntimeFolderError, words, path=path, hint=hint):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from daemon.safe_path import own_folders
 from lsp_bridge.cli.client import (
@@ -101,13 +100,13 @@ class Launcher(Struct, frozen=True):
         found = await self._try(paths, greeting, self.answer_s)
         if found is not None:
             return found
+        deadline = self.clock.now() + self.deadline_s
         try:
             paths.prepare()
+            async with self._turn_to_start(paths, deadline):
+                return await self._start(paths, greeting, deadline)
         except RuntimeFolderError as error:
             raise LaunchError("runtimeFolder", str(error)) from error
-        deadline = self.clock.now() + self.deadline_s
-        async with self._turn_to_start(paths, deadline):
-            return await self._start(paths, greeting, deadline)
 
     async def connect_running(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
         """Connect like ``connect``, but start nothing: LaunchError with code ``notRunning`` when there is none."""
@@ -166,7 +165,7 @@ class Launcher(Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def _turn_to_start(self, paths: RuntimePaths, deadline: float) -> AsyncGenerator[None]:
-        while (free := lock.take(paths.start_lock_file)) is None:
+        while (free := paths.take(paths.start_lock_file)) is None:
             if self.clock.now() > deadline:
                 raise LaunchError("startTimeout", _late(paths, self.deadline_s, 0))
             await self.clock.sleep(_PAUSE_S)
@@ -289,18 +288,24 @@ def passed_on(home: Path | None = None) -> list[str]:
 def runtime_paths(workspace: Path, home: Path | None = None, *, running: bool = False) -> RuntimePaths:
     """Return the runtime paths of an existing workspace. Raises LaunchError.
 
-    ``running``: also of a folder that was deleted, while its daemon runs.
+    ``running``: also of a folder that was deleted or closed, while its daemon runs.
     """
     try:
         paths = RuntimePaths.for_workspace(workspace, home)
-        if not workspace.is_dir() and not (running and paths.is_locked()):
+        if running and paths.is_locked():
+            return paths
+        if not workspace.is_dir():
             problem = t("is not a folder") if workspace.exists() else t("does not exist")
-            words = t("The workspace {workspace} {problem}.", workspace=workspace, problem=problem)
-            raise LaunchError("workspace", words)
-        return paths
+        elif not os.access(workspace, os.X_OK):
+            problem = t("cannot be entered by this user")
+        else:
+            return paths
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder can be found
         words = t("Cannot use the workspace {workspace}: {error}", workspace=workspace, error=error)
         raise LaunchError("workspace", words) from error
+    raise LaunchError(
+        "workspace", t("The workspace {workspace} {problem}.", workspace=workspace, problem=problem)
+    )
 
 
 def daemon_command() -> list[str]:

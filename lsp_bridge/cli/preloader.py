@@ -28,8 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemon import lock
-from daemon.runtime import Address, keep_memory_private, new_token, state_dir
+from daemon.runtime import Address, RuntimeFolderError, keep_memory_private, new_token, state_dir
 from daemon.safe_path import own_folders
 from daemon.version import product_version
 from lsp_bridge.cli.launch import EXIT_ALREADY_RUNNING, daemon_command, open_log
@@ -104,8 +103,13 @@ def preload(idle_s: float | None) -> int | None:
         # Not by removing them: the memory of the process would still have the others.
         os.execve(sys.executable, [*daemon_command(), *sys.argv[1:]], own)
     paths = preloader_paths()
-    paths.prepare()
-    if (free := lock.take(paths.lock_file)) is None:
+    try:
+        paths.prepare()
+        free = paths.take(paths.lock_file)
+    except RuntimeFolderError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if free is None:
         return EXIT_ALREADY_RUNNING
     log, _ = open_log(paths.log_file)
     if os.fork():

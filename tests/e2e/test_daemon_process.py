@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from lsp_bridge.protocol.handshake import ErrorCode, preamble
-from tests.support.drivers.command_line import PROGRAM, CommandLine
+from tests.support.drivers.command_line import PROGRAM, WITHOUT_PRIVILEGES, CommandLine
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = (str(Path(sys.executable).with_name("goalwright")),)
@@ -101,6 +101,44 @@ def test_missing_workspace_is_an_error_in_text_and_json(goalwright: CommandLine)
     result = goalwright.run("run", "x", "--workspace", "/no/such/folder")
     assert (result.returncode, result.stdout) == (1, "")
     assert "does not exist" in result.stderr
+
+
+def test_workspace_that_may_not_be_entered_is_an_error(goalwright: CommandLine) -> None:
+    goalwright.workspace.chmod(0)
+    for command in (("run", "x"), ("doctor",)):
+        result = goalwright.run(
+            *command,
+            "--workspace",
+            str(goalwright.workspace),
+            program=(*WITHOUT_PRIVILEGES, *PROGRAM),
+            cwd=goalwright.folder,
+        )
+        assert result.returncode == 1
+        assert "cannot be entered by this user" in result.stderr
+    goalwright.workspace.chmod(0o700)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_home_that_is_closed_is_an_error_or_no_obstacle(goalwright: CommandLine, read_only: bool) -> None:
+    home = goalwright.home / ".goalwright"
+    goalwright.paths.prepare()
+    goalwright.paths.lock_file.touch()
+    if not read_only:
+        home.chmod(0)
+    bound = ("--ro-bind", str(home), str(home), "--") if read_only else ("--",)
+    for command, words in (
+        (["start"], "set GOALWRIGHT_HOME to a folder that you own"),
+        (["preload"], "set GOALWRIGHT_HOME to a folder that you own"),
+        (["status"], "No Goalwright daemon is running"),
+        (["stop"], "No Goalwright daemon is running"),
+        (["stop", "--all"], "No Goalwright daemon is running"),
+        (["trace", "list"], "There are no traces"),
+        (["doctor"], "not running; it starts when needed"),
+    ):
+        result = goalwright.run(*command, program=(*WITHOUT_PRIVILEGES[:-1], *bound, *PROGRAM))
+        assert words in result.stdout + result.stderr
+        assert "Traceback" not in result.stderr
+    home.chmod(0o700)
 
 
 # -- being killed, stopping, idling ----------------------------------------------------------------------------

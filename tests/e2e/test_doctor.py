@@ -187,7 +187,7 @@ async def test_missing_folder_is_reported(patient: Patient) -> None:
     err = io.StringIO()
     console = Console(out=io.StringIO(), err=err)
     assert await doctor(Invocation(patient.workspace / "no", console), start=False) == 1
-    assert "is not a folder" in err.getvalue()
+    assert "does not exist" in err.getvalue()
 
 
 def test_printed_report_recommends_what_to_do() -> None:

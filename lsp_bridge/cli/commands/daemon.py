@@ -24,6 +24,7 @@ from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, reportin
 from lsp_bridge.cli.launch import runtime_paths
 from lsp_bridge.cli.preloaded import PRELOADER, preloader_pid
 from lsp_bridge.cli.text import clean, one_line, pad, shown_line, state, table
+from tools.files.regular_files import is_real_folder
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 
@@ -143,7 +144,9 @@ async def stop(cli: Invocation, *, force: bool, all: bool = False) -> int:
     if not all:
         return await _stop(cli, runtime_paths(cli.workspace, cli.launcher.home, running=True), force=force)
     run = state_dir(cli.launcher.home) / "run"
-    found = [RuntimePaths(run, folder, folder.name) for folder in sorted(run.glob("*")) if folder.is_dir()]
+    # pathlib fails for a folder above it that the user may not enter.
+    folders = sorted(run.glob("*")) if is_real_folder(run) else []
+    found = [RuntimePaths(run, folder, folder.name) for folder in folders if folder.is_dir()]
     running = [paths for paths in found if paths.is_locked()]
     if not running:
         cli.console.write(t("No Goalwright daemon is running.\n"))

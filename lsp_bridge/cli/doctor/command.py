@@ -14,8 +14,8 @@ from daemon.trust import TrustedFolders
 from lsp_bridge.cli.doctor.daemon_health import checks
 from lsp_bridge.cli.doctor.report import Check, Report
 from lsp_bridge.cli.doctor.server_checks import examine
-from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
-from lsp_bridge.cli.launch import passed_on
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, reporting
+from lsp_bridge.cli.launch import passed_on, runtime_paths
 from lsp_bridge.cli.text import Style, pad, shown_line
 from lsp_bridge.language_client.pool.server_choice import choice_of
 from tools.localization import n, noted, t
@@ -33,16 +33,15 @@ _MAX_MISSING = 3
 """Ways to install a server that are shown; JSON has them all."""
 
 
+@reporting()
 async def doctor(cli: Invocation, *, start: bool) -> int:
     """Look at everything and print it; returns the exit code: 0 when nothing that is needed is broken.
 
     ``start``: really start each server. Needs no daemon and starts none.
     """
     console = cli.console
-    if not cli.workspace.is_dir():
-        console.warn(t("{workspace} is not a folder.", workspace=shown_line(str(cli.workspace))))
-        return EXIT_FAILED
-    report = await check_workspace(cli.workspace.resolve(), cli.launcher, start=start)
+    workspace = runtime_paths(cli.workspace, cli.launcher.home).workspace
+    report = await check_workspace(workspace, cli.launcher, start=start)
     if cli.json:
         console.line(json.dumps(report.to_json(), indent=2))
     else:

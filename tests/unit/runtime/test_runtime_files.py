@@ -4,6 +4,8 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -191,6 +193,19 @@ def test_second_daemon_error_names_the_first(paths: RuntimePaths) -> None:
             raise AssertionError
         assert paths.read_address() is not None
     assert not paths.is_locked()
+
+
+def test_lock_of_a_running_daemon_shows_on_a_read_only_disk(paths: RuntimePaths) -> None:
+    program = (
+        "import sys; from pathlib import Path; from daemon.runtime import RuntimePaths\n"
+        "print(RuntimePaths(Path('/'), Path(sys.argv[1]), '').is_locked())"
+    )
+    folder = str(paths.folder)
+    read_only = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", folder, folder, "--"]
+    command = [*read_only, sys.executable, "-c", program, folder]
+    with paths.hold_lock():
+        assert subprocess.check_output(command) == b"True\n"
+    assert subprocess.check_output(command) == b"False\n"
 
 
 def test_lock_holder_removes_files_of_a_killed_daemon(paths: RuntimePaths) -> None:

@@ -18,7 +18,7 @@ from tests.support.programs import asking_mcp_server, bad_mcp_server, guarded_mc
 WORK = [{"tool_calls": [{"name": "mcp__bad__work", "input": {"a": 1}}]}, {"text": "Done."}]
 
 
-def listed(goalwright: CommandLine, *words: str) -> dict[str, object]:
+def listed(goalwright: CommandLine, *words: str) -> dict[str, Any]:
     result = goalwright.run("mcp", *words, "--json")
     assert result.returncode == 0, result.stderr
     (server,) = json.loads(result.stdout)["servers"]
@@ -32,7 +32,7 @@ def ready(goalwright: CommandLine) -> None:
 
 def test_servers_in_the_terminal_and_after_kill_9(goalwright: CommandLine) -> None:
     server = {"command": sys.executable, "args": [bad_mcp_server.__file__, "good"]}
-    goalwright.configure(mcpServers={"bad": server})
+    config = goalwright.configure(mcpServers={"bad": server})
     ready(goalwright)
     result = goalwright.run("run", "work", "--yes", "--model", goalwright.script(WORK))
     assert result.returncode == 0, result.stdout + result.stderr
@@ -43,6 +43,12 @@ def test_servers_in_the_terminal_and_after_kill_9(goalwright: CommandLine) -> No
     assert "starting" in goalwright.run("mcp", "log", "bad").stdout
     wrong = goalwright.run("mcp", "disable", "bda/tool")
     assert (wrong.returncode, "There is no MCP server bda. There are: bad" in wrong.stderr) == (1, True)
+    wrong = goalwright.run("mcp", "disable", "bad/mcp__bad__nope")
+    assert "The MCP server bad has no tool mcp__bad__nope. It has: " in wrong.stderr
+    assert "mcp_disabled" not in config.read_text()
+    for action, off in (("disable", True), ("enable", False)):
+        tools = listed(goalwright, action, "bad/mcp__bad__work")["tools"]
+        assert [tool["disabled"] for tool in tools if tool["tool"] == "work"] == [off]
     assert listed(goalwright, "disable", "bad") | {"logFile": ""} == {
         "name": "bad", "source": "config.json", "state": "disabled", "error": "", "tools": [], "prompts": [],
         "resources": 0, "logFile": "", "signedIn": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from daemon.mcp.service import SHOWN_WAIT_S, set_enabled
 from daemon.model.branches import root_of
@@ -12,7 +13,14 @@ from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.sessions import Empty
 from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
+from tools.text.truncate import short
 from tools.tool import ToolError
+
+if TYPE_CHECKING:
+    from daemon.mcp.service import McpServer
+
+_LISTED = 1_000
+"""Characters of the names of tools in an error."""
 
 
 class McpRequests(RequestArea):
@@ -40,12 +48,19 @@ class McpRequests(RequestArea):
     async def set(self, params: p.McpSetParams) -> p.McpListResult:
         """Enable or disable a server or tool in the user's settings."""
         file = self._core.state_folder / "config.json"
-        known = {server.name for server in (await self._listed(start=False)).servers}
-        name = params.name.partition("/")[0]
-        if name not in known and params.name not in self._core.config().settings.mcp.mcp_disabled:
-            listed = ", ".join(sorted(known)) or t("none")
-            raise ToolError(t("There is no MCP server {name}. There are: {known}.", name=name, known=listed))
-        await asyncio.to_thread(set_enabled, file, params.name, params.enabled)
+        name, slash, tool = params.name.partition("/")
+        # The tools of a server are only known when it has been started.
+        known = {server.name: server for server in (await self._listed(start=bool(slash))).servers}
+        wanted = params.name
+        if wanted not in self._core.config().settings.mcp.mcp_disabled:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or t("none")
+                raise ToolError(
+                    t("There is no MCP server {name}. There are: {known}.", name=name, known=listed)
+                )
+            if slash:
+                wanted = f"{name}/{_tool(known[name], tool)}"
+        await asyncio.to_thread(set_enabled, file, wanted, params.enabled)
         return await self._listed(start=True)
 
     @request("goalwright/mcp/session", changes=True)
@@ -105,3 +120,21 @@ class McpRequests(RequestArea):
             servers=tuple(one.shown for one in found),
             problems=(*config.blocking, *config.problems, *problems, *servers.unknown_keys(trust)),
         )
+
+
+def _tool(server: McpServer, name: str) -> str:
+    """Return a tool's name at its server, from that name or the one for the model. Raises ToolError."""
+    for tool in server.tools:
+        if name in (tool.tool, tool.name):
+            return tool.tool
+    if server.state == "ready":
+        known = short(", ".join(tool.tool for tool in server.tools), _LISTED) or t("none")
+        raise ToolError(
+            t(
+                "The MCP server {server} has no tool {name}. It has: {known}.",
+                server=server.name,
+                name=name,
+                known=known,
+            )
+        )
+    return name

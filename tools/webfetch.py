@@ -106,7 +106,7 @@ class WebfetchTool(Tool[WebfetchInput], name="webfetch"):
         for _ in range(_REDIRECTS + 1):
             addresses = await _resolved(url)
             if allowed != str(url.origin()) or ctx.permission.decide(self.permission, str(url)) == "deny":
-                await ctx.permission.ask(self._question(url, addresses))
+                await ctx.permission.ask(self.question(url, addresses))
                 allowed = str(url.origin())
             found = await _get(url, addresses)
             if isinstance(found, _Page):
@@ -114,7 +114,8 @@ class WebfetchTool(Tool[WebfetchInput], name="webfetch"):
             url = found
         raise ToolError(f"{shown_line(str(url))}: there were more than {_REDIRECTS} redirects.")
 
-    def _question(self, url: URL, addresses: list[_Address]) -> PermissionAsk:
+    def question(self, url: URL, addresses: list[_Address]) -> PermissionAsk:
+        """Return the question about an address. ``addresses``: those of its host."""
         text = str(url)
         private = next((one for one in addresses if not is_public(one)), None)
         place = f"{url.raw_host}:{url.port}"
@@ -127,6 +128,19 @@ class WebfetchTool(Tool[WebfetchInput], name="webfetch"):
             detail=text,
             accesses=accesses,
         )
+
+
+async def question_about(address: str) -> PermissionAsk:
+    """Return the question that a call for this address would ask first. A host that is not found counts as public.
+
+    Raises ToolError for what is no address.
+    """
+    url = _url(address)
+    try:
+        addresses = await _resolved(url)
+    except ToolError:
+        addresses = []
+    return WebfetchTool().question(url, addresses)
 
 
 def is_public(address: _Address) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -21,11 +22,11 @@ _PATHS = PATHS - {"external_directory"}
 
 
 def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPolicy) -> PermissionAsk:
-    """Return the question that a call would ask. Blocking: resolved paths decide, so it reads the disk; changes
-    nothing.
+    """Return the question that a call would ask. Blocking: resolved paths and hosts decide, so it reads the disk, and
+    asks the DNS for ``webfetch``; changes nothing.
 
-    ``target``: a path (relative to the workspace, absolute, with ``~``, or a wildcard), a command line for ``bash``,
-    else the text that rules of this permission match. Raises ToolError.
+    ``target``: a path (relative to the workspace, absolute, with ``~``, or a wildcard), a command line for ``bash``, a
+    URL for ``webfetch``, else the text that rules of this permission match. Raises ToolError.
     """
     permission = ALIASES.get(permission, permission)
     if not permission.strip() or not target.strip():
@@ -45,6 +46,10 @@ def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPo
         ask = question(target, real_place(workspace))
         contained = sandbox_words(policy, workspace)[0] != ""
         return replace(ask, contained=contained, lifted=policy.lifts)
+    if permission == "webfetch":
+        from tools.webfetch import question_about
+
+        return asyncio.run(question_about(target))
     if permission not in _PATHS:
         return PermissionAsk(permission, (target,), target)
     name, several = _named(target, workspace)

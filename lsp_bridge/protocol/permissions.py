@@ -112,7 +112,7 @@ class PermissionForgetResult(Model):
 
 
 class PermissionExplainParams(Model):
-    """Asks what would happen, and why: for a path (``permission`` read, edit, …) or a command line (``bash``)."""
+    """Asks what would happen, and why: for a path (``permission`` read, edit, …), command line (``bash``) or URL."""
 
     permission: str
     target: str

@@ -1692,7 +1692,7 @@ export interface PermissionContentResult {
   binary: boolean;
 }
 
-/** Asks what would happen, and why: for a path (`permission` read, edit, …) or a command line (`bash`). */
+/** Asks what would happen, and why: for a path (`permission` read, edit, …), command line (`bash`) or URL. */
 export interface PermissionExplainParams {
   permission: string;
   target: string;

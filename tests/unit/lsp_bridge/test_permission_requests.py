@@ -263,8 +263,20 @@ async def test_explain_lists_everything_a_command_would_do() -> None:
         assert (await me.explained("bash", "((("))["action"] == "ask"
 
 
+async def test_explain_judges_private_addresses_as_webfetch_does() -> None:
+    async with served() as door:
+        me = await person(door)
+        found = await me.explained("webfetch", "http://127.0.0.1:8080/a")
+        assert found["action"] == "deny"
+        denied = found["reasons"][0]
+        assert (denied["permission"], denied["target"]) == ("private_address", "127.0.0.1:8080")
+        for public in ("https://8.8.8.8/", "https://not-found.invalid/"):
+            assert (await me.explained("webfetch", public))["action"] == "ask"
+
+
 @pytest.mark.parametrize(
-    ("permission", "target"), [("", "x"), ("read", " "), ("read", "a\0b"), ("bash", "x" * 20_001)]
+    ("permission", "target"),
+    [("", "x"), ("read", " "), ("read", "a\0b"), ("bash", "x" * 20_001), ("webfetch", "no address")],
 )
 async def test_invalid_explain_request_is_refused(permission: str, target: str) -> None:
     async with served() as door:

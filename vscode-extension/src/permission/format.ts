@@ -210,8 +210,10 @@ export function grantRow(grant: StoredGrant, now: number): Row {
   };
 }
 
-export function ruleRow(rule: Rule, places: Places): Row {
-  return { label: `${permissionName(rule.permission)}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |[:：]$/g, "")}`, detail: shortPath(rule.file, places) };
+export function ruleRow(rule: Rule, places: Places, trust: Trust): Row {
+  const idle = trust !== "trusted" && rule.source === "workspace" && rule.action === "allow";
+  const description = [rule.action, whose(rule).replace(/^the |[:：]$/g, ""), idle && t("gives no permission: the folder is not trusted")];
+  return { label: `${permissionName(rule.permission)}: ${rule.pattern}`, description: description.filter(Boolean).join(" · "), detail: shortPath(rule.file, places) };
 }
 
 function jobState({ exitCode }: JobInfo): string {

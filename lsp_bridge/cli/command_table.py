@@ -145,9 +145,7 @@ COMMANDS = (
                     "model calls (default: as set, 200)",
                     of.limit,
                 ),
-                value(
-                    "--max-usd", "AMOUNT", "US dollars (default: as set, 10)", of.amount
-                ),
+                value("--max-usd", "AMOUNT", "US dollars (default: as set, 10)", of.amount),
                 value(
                     "--max-minutes",
                     "MINUTES",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import errno
 import json
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -177,9 +178,10 @@ def load_config(workspace: Path, user_file: Path, *, trusted: bool = False) -> C
     rules may loosen restrictions, and its programs (hooks) run.
     """
     users = _read(user_file, str(user_file))
-    local_file = (workspace / WORKSPACE_FILE).resolve()
+    local_file = workspace / WORKSPACE_FILE
     # In the home folder it is the user's own file, which counts once.
-    local = _FileRead() if local_file == user_file.resolve() else _read(local_file, WORKSPACE_FILE.as_posix())
+    same = os.path.realpath(local_file) == os.path.realpath(user_file)
+    local = _FileRead() if same else _read(local_file, WORKSPACE_FILE.as_posix())
     config = Config(problems=(*users.problems, *local.problems), blocking=(*users.blocking, *local.blocking))
     config = config.overlaid(users.values, "user", str(user_file), str(user_file))
     config = config.with_workspace(local.values, trusted=trusted)

@@ -69,7 +69,6 @@ class Presence:
     ) -> None:
         """Return when there has been no client and no work for ``timeout_s``; 0: never."""
         self.asked()  # nobody could come before
-        self.asked()  # nobody could come before
         while True:
             timeout = timeout_s()
             if self.clients > 0 or running():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
@@ -60,6 +61,14 @@ HookName = Literal[
     "compaction.before",
     "goal.completed",
 ]
+
+
+_IN_A_SHELL = re.compile(r"[\s;&|()<>\"'=]+")
+"""Parts the words of a command line, which a hook may give to a shell."""
+
+
+def _may_be_path(word: str) -> bool:
+    return 0 < len(word) < 1_000 and not word.startswith("-") and "://" not in word and "\0" not in word
 
 
 class Hook(_Group):
@@ -219,12 +228,16 @@ class CommandSettings(_Group):
     )
 
     def hook_files(self, workspace: Path) -> tuple[Path, ...]:
-        """Return the files of the workspace that hooks name, and so run outside of the sandbox. Absolute. Blocking."""
-        commands = [hook.command for hooks in self.hooks.values() for hook in hooks]
-        programs = {words[0] for words in commands if "/" in words[0]}
-        named = {word: workspace / os.path.expanduser(word) for words in commands for word in words}  # noqa: PTH111
-        # ``isfile`` is false, too, for a name that is too long or has a null character.
-        return tuple(path for word, path in named.items() if word in programs or os.path.isfile(path))  # noqa: PTH113
+        """Return the files of the workspace that hooks name, and so run outside of the sandbox, also those that are not
+        there. Absolute. Blocking."""
+        words = {word for hooks in self.hooks.values() for hook in hooks for word in hook.command}
+        parts = {part for word in words for part in _IN_A_SHELL.split(word)}
+        named = {word: workspace / os.path.expanduser(word) for word in words | parts if _may_be_path(word)}  # noqa: PTH111
+        return tuple(
+            path
+            for word, path in named.items()
+            if path.is_file() or ("/" in word and word in parts and not path.is_dir())
+        )
 
     def sandbox_policy(self) -> SandboxPolicy:
         """Return the sandbox of commands that run without approval."""

@@ -104,7 +104,7 @@ def ignored_names(workspace: Path) -> tuple[str, ...]:
         lines = []
     names = (line.strip().removeprefix("/") for line in lines)
     plain = (name for name in names if name and "/" not in name.rstrip("/") and not name.startswith("#"))
-    return tuple(dict.fromkeys((*plain, *HEAVY)))
+    return (*plain, *HEAVY)
 
 
 def _is_left_out(name: str, is_folder: bool, left_out: Sequence[str]) -> bool:

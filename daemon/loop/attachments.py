@@ -65,7 +65,7 @@ async def attached(
     accept them, too; if it calls a command, the files that the command's text names with ``@`` are attached, too.
     So is what the user's own text asks MCP servers for: ``/mcp__server__prompt`` and ``@server:uri``.
     """
-    command = await asyncio.to_thread(called, session, text) if text.lstrip().startswith("/") else None
+    command = called(session, text)
     # Servers are asked for their prompts again: one that is sent another time may have other arguments.
     files = [file for file in files if file.data is None or not file.name.startswith(_SERVER_PROMPT)]
     meant = text if command is None else with_agent(session, command)

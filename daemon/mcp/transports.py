@@ -304,8 +304,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
 # The standard library's decoder in Python lets other threads run between values, and can count them.
 MOST_VALUES = 300_000
 """Values and keys of one message."""
-_STRING = re.compile(rb'"(?:[^"\\\r\n]|\\[^\r\n])*(?:"|(?=[\r\n]))')
-"""In JSON a string does not contain a line break, so each line begins outside of strings."""
+_INNER = rb"(?:[^\"\\\r\n]+|\\[^\r\n])*+"
+_STRING = re.compile(rb'"%b(?:"|(?=[\r\n\\]))|(")%b\Z' % (_INNER, _INNER))
+"""Group 1: the quote of a string that goes on. In JSON a string does not contain a line break, so each line begins
+outside of strings."""
 _VALUE = re.compile(rb"[,:\[{]")
 _BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")
 _parts: Any = importlib.import_module("json.decoder")
@@ -333,7 +335,7 @@ class ValueCount:
         self._end = ends[-2:]
         data = self._open + data
         whole = len(data) - (len(data) - len(data.rstrip(b"\\"))) % 2
-        plain, quote, _ = _STRING.sub(b"", data[:whole]).partition(b'"')
+        plain, quote, _ = _STRING.sub(rb"\1", data[:whole]).partition(b'"')
         self._open = quote + data[whole:]
         self._count += len(_VALUE.findall(plain))
         return self._count

@@ -24,34 +24,36 @@ MAX_ENTRIES = 20_000
 
 def concealed(rules: RuleSet, workspace: Path) -> tuple[Path, ...]:
     """Return the existing files and folders outside of ``workspace`` that a rule names and does not let pass."""
-    named = dict.fromkeys(path for one in rules.places_outside() for path in _named(one, workspace))
-    return tuple(path for path in named if rules.decide("read", _target(path)).action != "allow")
+    named = dict.fromkeys(each for one in rules.places_outside() for each in _named(one, workspace))
+    hidden = (path for path, target in named if rules.decide("read", target).action != "allow")
+    return tuple(dict.fromkeys(hidden))
 
 
-def _target(path: Path) -> str:
-    """Return the name that rules are asked about: for a folder, that of any file in it."""
-    return f"{path.as_posix()}/{_ANY_FILE}" if path.is_dir() else path.as_posix()
+def _asked(path: Path) -> tuple[Path, str]:
+    """Return a path, and the name that rules are asked about: for a folder, that of any file in it."""
+    return path, f"{path.as_posix()}/{_ANY_FILE}" if path.is_dir() else path.as_posix()
 
 
-def _named(pattern: str, workspace: Path) -> Iterator[Path]:
+def _named(pattern: str, workspace: Path) -> Iterator[tuple[Path, str]]:
     fixed = pattern[: min((pattern.find(c) for c in "*?" if c in pattern), default=len(pattern))]
     if fixed == pattern:
         if os.path.lexists(pattern):
-            yield Path(pattern)
+            yield _asked(Path(pattern))
         return
     folder = Path(fixed.rpartition("/")[0] or "/")
     if not folder.is_dir():
         return
     if pattern == f"{fixed}*" and fixed.endswith("/"):
-        yield from _around(folder, workspace)
+        yield from map(_asked, _around(folder, workspace))
         return
     left = MAX_ENTRIES
     found: list[Path] = []
     wanted = fold(pattern)
     for place, folders, files in os.walk(folder):
         left -= len(folders) + len(files)
-        if left < 0:
-            yield from _around(folder, workspace)
+        if left < 0:  # all of it is hidden, if a file that the pattern names would be
+            sample = pattern.replace("*", "x").replace("?", "x")
+            yield from ((path, sample) for path in _around(folder, workspace))
             return
         if Path(place) == workspace:
             folders.clear()
@@ -59,7 +61,7 @@ def _named(pattern: str, workspace: Path) -> Iterator[Path]:
         found += [
             Path(place, name) for name in (*folders, *files) if matches(wanted, fold(f"{place}/{name}"))
         ]
-    yield from found
+    yield from map(_asked, found)
 
 
 def _around(folder: Path, workspace: Path) -> Iterator[Path]:

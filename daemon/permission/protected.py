@@ -73,7 +73,7 @@ _SECRET_FILE, _EDIT_FILE = (
 """Most names are none of these, and one search finds that out."""
 _GIT_CONFIG = re.compile(r"(?:^|/)\.git/(?:.*/)?config(?:\.worktree)?$")
 _ENVIRONMENT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?environ$")
-_VERSIONS = re.compile(r"(?:^|/)\.trace/(?:.*/)?files(?:/|$)")
+_VERSIONS = re.compile(r"(?:^|/)\.trace/(?:.*/)?(?:files|result[^/]*)(?:/|$)")
 _GIT_SHORT = re.compile(r"(?<![^/])git~\d+(?![^/])")
 _STREAM = re.compile(r"(?<=[^/]):[^/]*")
 _SECRET_HINT = (

@@ -349,6 +349,10 @@ def names_programs(folder: Path) -> bool:
             git = place / ".git"
             if git.exists() and _names(git):
                 return True
+            # Git takes a folder with these entries for a repository, too, as cloned files can make one.
+            parts = (os.path.lexists(place / name) for name in ("HEAD", "objects", "refs"))
+            if (all(parts) or (place / "commondir").exists()) and _names(place):
+                return True
             if git.is_file():  # only a folder that is no repository is passed over
                 break
         return False

@@ -407,3 +407,25 @@ def test_the_users_file_counts_once_in_the_home_folder(tmp_path: Path) -> None:
         config = load_config(tmp_path, user_file, trusted=trusted)
         assert not config.problems
         assert len(config.settings.commands.hooks["session.end"]) == 1
+
+
+def test_files_of_hooks_are_found_in_command_lines(workspace: Path) -> None:
+    (workspace / "tool").touch()
+    (workspace / "src").mkdir()
+    commands = (
+        ["bash", "-c", "scripts/check.sh --all && ./tool"],
+        ["python3", "scripts/new.py", "src/", "--level=3", "https://example.org/x", "tool"],
+    )
+    hooks = {"session.start": [{"command": command} for command in commands]}
+    config = Config().overlaid({"hooks": hooks}, "user", "config.json")
+    found = config.settings.commands.hook_files(workspace)
+    assert {path.relative_to(workspace).as_posix() for path in found} == {
+        "scripts/check.sh", "scripts/new.py", "tool"
+    }  # fmt: skip
+
+
+def test_linked_settings_of_a_folder_that_lead_nowhere_are_reported(user_file: Path, workspace: Path) -> None:
+    (workspace / WORKSPACE_FILE).parent.mkdir(exist_ok=True)
+    (workspace / WORKSPACE_FILE).symlink_to((workspace / WORKSPACE_FILE).name)
+    config = load_config(workspace, user_file)
+    assert config.problems or config.blocking

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.copies.git_copies import GitCopies
-from daemon.copies.plain_copies import PlainCopies
+from daemon.copies.plain_copies import PlainCopies, ignored_names
 from daemon.copies.working_copy import CopyError, WorkingCopies
 from daemon.explore.copy_manager import copies_for
 from tests.support.scenarios.nasty_trees import TREES
@@ -100,6 +100,11 @@ async def test_exceptions_in_gitignore_are_copied(with_git: bool, tmp_path: Path
     put(copy.root, "src/new.txt", b"x")
     assert [change.name for change in (await copy.outcome())[0]] == ["src/new.py"]
     await copy.close()
+
+
+def test_of_equal_lines_in_gitignore_the_last_one_decides(tmp_path: Path) -> None:
+    put(tmp_path, ".gitignore", b"*.log\n!a*\n*.log\n")
+    assert ignored_names(tmp_path)[:3] == ("*.log", "!a*", "*.log")
 
 
 async def test_ignored_folders_are_linked_and_never_count_as_changes(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from daemon.loop.attachments import MAX_TEXT_BYTES, MOST_FILES, attached, refusal
 from daemon.loop.session import Session
+from daemon.model.events import Notice
 from daemon.model.messages import OPEN_FILE, FilePart
 from daemon.model.permissions import Reply
 from daemon.store.replay import replayed
@@ -54,6 +55,12 @@ async def test_files_are_read_and_their_kind_is_seen_by_their_bytes(tmp_path: Pa
         ]
         assert text(found[0]) == "name = 'grüße'\r\n"
         assert await attached(session, (), "p") == ()
+
+
+async def test_unknown_command_is_announced_in_a_session_at_rest(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        assert await attached(bench.session(), (), "p", "/nope 12") == ()
+        assert "there is no such command" in bench.events(Notice)[0].text
 
 
 async def test_unsaved_editor_text_is_attached(tmp_path: Path) -> None:

@@ -93,3 +93,8 @@ def test_each_event_of_a_stream_has_its_own_count(end: bytes, size: int) -> None
 @pytest.mark.parametrize("line", [b': "\n', b': "\r', b': "\r\n', b": ' \"\n"])
 def test_a_quote_in_a_comment_of_a_stream_hides_nothing(line: bytes) -> None:
     assert counted(line + b"data: " + b"[" * 100, [7], events=True) > 100
+
+
+def test_json_in_a_long_string_is_counted_at_once() -> None:
+    text = json.dumps({"text": json.dumps([{"a": "b"}] * 100_000)}).encode()
+    assert counted(text, [1 << 16]) == len(b"{:")

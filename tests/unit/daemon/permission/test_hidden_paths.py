@@ -72,4 +72,6 @@ def test_a_folder_that_cannot_be_searched_is_hidden_as_a_whole(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_ENTRIES", 1)
-    assert found(place, ("read", f"{place}/data/*.key", "deny")) == {"data"}
+    deny = ("read", f"{place}/data/*.key", "deny")
+    assert found(place, deny) == {"data"}
+    assert found(place, ("external_directory", "*", "allow"), deny) == {"data"}

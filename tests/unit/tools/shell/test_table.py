@@ -104,6 +104,7 @@ FILTER = '[filter "x"]\n\tclean = cmd\n'
         ({".git/hooks/post-index-change": "cmd"}, "git status"),
         ({".git/config": FILTER, "src/.git/x": ""}, "cd src && git status"),
         ({".git/config": FILTER, "src/.git": "gitdir: ../other"}, "git --work-tree=src status"),
+        ({"x/HEAD": "", "x/objects/a": "", "x/refs/a": "", "x/config": FILTER}, "cd x && git status"),
     ],
     ids=[
         "several sections in a line",
@@ -111,6 +112,7 @@ FILTER = '[filter "x"]\n\tclean = cmd\n'
         "hook",
         "folder that is no repository",
         "work tree",
+        "folder like a bare repository",
     ],
 )
 def test_git_finds_programs_of_a_repository_in_odd_places(

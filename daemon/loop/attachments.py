@@ -15,6 +15,7 @@ from daemon.loop.command_use import CalledCommand, NamedFile, called, named_file
 from daemon.loop.mentions import mentioned, with_agent
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
+from daemon.permission.service import AskerByRules
 from tools.access import MCP
 from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from daemon.loop.policy import ClientSettings
     from daemon.loop.session import Session
     from daemon.mcp.requested import FromServer
+    from daemon.permission.service import Asker
     from tools.paths import Target
 
 MOST_FILES = 20
@@ -54,7 +57,11 @@ class _FileLookup(Struct, frozen=True):
 
 
 async def attached(
-    session: Session, files: Sequence[FilePart], prompt_id: str, text: str = ""
+    session: Session,
+    files: Sequence[FilePart],
+    prompt_id: str,
+    text: str = "",
+    client: ClientSettings | None = None,
 ) -> tuple[FilePart, ...]:
     """Return the attachments of a prompt with their contents.
 
@@ -63,7 +70,8 @@ async def attached(
     name: the model reads it under the rules when it needs it. Raises ToolError, with advice, when one of them
     cannot be attached: then none is. ``text``: of the prompt; if it names another agent, that agent's model must
     accept them, too; if it calls a command, the files that the command's text names with ``@`` are attached, too.
-    So is what the user's own text asks MCP servers for: ``/mcp__server__prompt`` and ``@server:uri``.
+    So is what the user's own text asks MCP servers for: ``/mcp__server__prompt`` and ``@server:uri``. ``client``: whose
+    rules count.
     """
     command = called(session, text)
     # Servers are asked for their prompts again: one that is sent another time may have other arguments.
@@ -83,7 +91,15 @@ async def attached(
     call = ToolCallPart(id=f"{CALL}{prompt_id}", name="attach", input="")
     services = session.services
     scratch = services.store.folder(session.session_id) / "output"
-    place = _FileLookup(services.workspace, scratch, call_permission(session, call))
+    asker: Asker = session
+    if client is not None and session.running:  # the turn that runs may be another client's
+        asker = AskerByRules(
+            session.session_id,
+            lambda: session.policy.rules_under(client.config, client.trust),
+            session.asked,
+            session.replied,
+        )
+    place = _FileLookup(services.workspace, scratch, call_permission(session, call, asker))
     added = _Attachments(await asyncio.to_thread(_models, session, meant))
     for file in files:
         if file.data is None and file.media_type == OPEN_FILE:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.loop.session import Session
+    from daemon.permission.service import Asker
     from tools.ports import Editors, SideMessage
     from tools.sandbox.policy import SandboxPolicy
 
@@ -50,15 +51,15 @@ class SessionFiles(Struct, frozen=True):
         return self.seen.get(str(path))
 
 
-def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
-    """Return the permission service for one call."""
+def call_permission(session: Session, call: ToolCallPart, asker: Asker | None = None) -> CallPermission:
+    """Return the permission service for one call. ``asker``: by whose rules, if not the session's."""
     info = CallInfo(
         call.id,
         call.name,
         goal_id=goal_of_step(call.id) or session.state.plan.current_id,
         timeout_s=session.config.settings.approval.permission_timeout_s,
     )
-    return CallPermission(session.services.permissions, session, info)
+    return CallPermission(session.services.permissions, asker or session, info)
 
 
 def tool_context(session: Session, call: ToolCallPart, permission: CallPermission, plan: Plan) -> ToolContext:

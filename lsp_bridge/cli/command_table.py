@@ -500,7 +500,7 @@ COMMANDS = (
         "explain",
         "show what would happen, and which rule of which file decides",
         value("permission", "PERMISSION", "read, edit, bash, …"),
-        value("target", "TARGET", "a path, or a command line as one argument"),
+        value("target", "TARGET", "a path, a URL, or a command line as one argument"),
     ),
     command(
         "mode",

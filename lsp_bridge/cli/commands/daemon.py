@@ -130,6 +130,10 @@ def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
 async def cancel(cli: Invocation, asked: SessionConnection) -> None:
     """``goalwright cancel``: end the running turn, whichever client began it."""
     found = await asked.request("goalwright/session/cancel")
+    if found.get("canceled") is not True:
+        # It may not exist, which is an error, or be a turn that waits since a daemon ended.
+        await asked.load()
+        found = await asked.request("goalwright/session/cancel")
     if not cli.wrote_json({"sessionId": asked.session, **found}):
         canceled = found.get("canceled") is True
         cli.console.line(t("Canceled.") if canceled else t("Nothing is running in the session."))

@@ -100,13 +100,14 @@ async def examine(
     if start:
         env = safe_environment(environment, Project(workspace, trusted=choice.trusted))
         working = [name for name in examined if reports[name].state == "found"]
-        trials = await _trials([(every[name], one) for name in working if (one := found[name].found)], env)
+        ours = [(every[name], one) for name in working if (one := found[name].found)]
+        trials = await _trials(ours, env, workspace)
         reports |= {name: replace(reports[name], trial=trial) for name, trial in trials.items()}
     return _by_language(every, reports, files), cut
 
 
 async def _trials(
-    servers: Sequence[tuple[ServerSpec, FoundServer]], environment: Mapping[str, str]
+    servers: Sequence[tuple[ServerSpec, FoundServer]], environment: Mapping[str, str], workspace: Path
 ) -> dict[str, Trial]:
     from lsp_bridge.cli.doctor.trial import try_out
 
@@ -114,7 +115,7 @@ async def _trials(
 
     async def one(spec: ServerSpec, found: FoundServer) -> Trial:
         async with limit:
-            return await try_out(spec, found, environment)
+            return await try_out(spec, found, environment, workspace)
 
     tasks = {spec.name: asyncio.create_task(one(spec, found)) for spec, found in servers}
     if not tasks:
@@ -146,7 +147,8 @@ async def _examine(
     program = Path(seen.found.argv[0])
     command = next((command for command in spec.commands if command.name == seen.found.name), None)
     async with limit:
-        version, problem = await version_of(program, command, environment)
+        box = project if project.brings(program) else None
+        version, problem = await version_of(program, command, environment, box)
     state = "broken" if problem else "found"
     install = spec.install if problem else ()
     ignored = tuple(path for path in ignored if path != str(program))

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from lsp_bridge.cli.doctor.report import Trial
 from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.specs.server_spec import Project
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -24,16 +25,21 @@ COLD_S = 30.0
 WARM_S = 10.0
 
 
-async def try_out(spec: ServerSpec, found: FoundServer, environment: Mapping[str, str]) -> Trial:
+async def try_out(
+    spec: ServerSpec, found: FoundServer, environment: Mapping[str, str], workspace: Path
+) -> Trial:
     """Start the server, send it a text without and then with an error, and stop it; never raises, and leaves nothing. A
-    server without a sample (one of the user's own) is only started."""
+    server without a sample (one of the user's own) is only started. A program of the workspace runs in the sandbox."""
+    own = Project(workspace).brings(Path(found.argv[0]))
     with tempfile.TemporaryDirectory(prefix="goalwright-doctor-", ignore_cleanup_errors=True) as folder:
-        return await _try(spec, found, environment, Path(folder).resolve())
+        top = Path(folder).resolve()
+        box = Project(top, trusted=True, origin=workspace) if own else None
+        return await _try(LanguageServer(spec, found, top, environment, box=box), top)
 
 
-async def _try(spec: ServerSpec, found: FoundServer, environment: Mapping[str, str], folder: Path) -> Trial:
+async def _try(server: LanguageServer, folder: Path) -> Trial:
     loop = asyncio.get_running_loop()
-    sample = SAMPLES.get(spec.name)
+    sample = SAMPLES.get(server.spec.name)
     path = folder
     if sample is not None:
         for name, text in {**sample.others, sample.file: sample.right}.items():
@@ -41,7 +47,6 @@ async def _try(spec: ServerSpec, found: FoundServer, environment: Mapping[str, s
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8")
     begun = loop.time()
-    server = LanguageServer(spec, found, folder, environment)
     server.start()
     try:
         if not await server.ready(begun + COLD_S):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from lsp_bridge.language_client.server.boxed import boxed
 from tools.files.regular_files import read_regular
 from tools.json_access import mapping
 from tools.localization import t
 from tools.process.programs import run
+from tools.sandbox.policy import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lsp_bridge.language_client.specs.server_spec import Command
+    from lsp_bridge.language_client.specs.server_spec import Command, Project
 
 TIMEOUT_S = 10.0
 _NUMBER = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
@@ -26,15 +29,21 @@ _MAX_MANIFEST = 1_000_000
 
 
 async def version_of(
-    program: Path, command: Command | None, environment: Mapping[str, str]
+    program: Path, command: Command | None, environment: Mapping[str, str], box: Project | None = None
 ) -> tuple[str, str]:
-    """Return the version (empty: unknown) and the problem (empty: none known) of a server that may be run."""
+    """Return the version (empty: unknown) and the problem (empty: none known) of a server that may be run. ``box``: the
+    project, for a program of its own."""
     manifest = _manifest(program)
     if manifest is not None:
         return str(manifest.get("version", "")), await _node_problem(manifest, environment)
-    argv = _question(program, command)
+    argv: Sequence[str] | None = _question(program, command)
     if argv is None:
         return "", ""
+    try:
+        if box is not None:
+            argv, environment = await asyncio.to_thread(boxed, argv, environment, box)
+    except UnavailableError as error:
+        return "", t("it does not run: {reason}", reason=error)
     said = await ask(argv, environment, TIMEOUT_S)
     if said.code == 0:
         number = _NUMBER.search(said.text)

@@ -16,7 +16,7 @@ from typing import Any
 
 from lsp_bridge.cli.text import shown_line
 from tools.json_access import integer, mappings, string
-from tools.localization import t
+from tools.localization import n, t
 
 FileAnswers = list[dict[str, Any]]
 """As ``permission/reply`` takes them in ``files``."""
@@ -61,11 +61,11 @@ async def choose(
         wanted: list[int] = []
         for number in range(max(1, count)):
             if count and number >= len(pieces):
-                left = count - number
                 show(
-                    t(
+                    n(
+                        "  {count} more hunk of {path} is not shown here and is left out.",
                         "  {count} more hunks of {path} are not shown here and are left out.",
-                        count=left,
+                        count - number,
                         path=shown,
                     )
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,4 +29,9 @@ def boxed(
     scratch = state / "servers" / hashlib.sha256(home).hexdigest()[:16]
     policy = SandboxPolicy("read-only", hidden=(state,), copy_of=project.origin)
     sandbox = prepare(policy, project.workspace, scratch, lambda permission, name: "allow", key="servers")
-    return (*sandbox.prefix, *argv), sandbox.environment(environment)
+    # Not in the workspace: some programs look for plugins or modules in the current folder.
+    folder, prefix = str(Path(argv[0]).parent), sandbox.prefix
+    inside = (
+        folder if before == "--chdir" else word for before, word in zip(("", *prefix), prefix, strict=False)
+    )
+    return (*inside, *argv), sandbox.environment(environment)

@@ -279,7 +279,8 @@ class SessionRequests(RequestArea):
             if not params.attachments and switch_alone(session, params.text):
                 self._core.used(session.session_id)
                 return p.SessionPromptResult(prompt_id=prompt_id, stop_reason="end_turn")
-            attachments = await attached(session, params.attachments, prompt_id, params.text)
+            attachments = await attached(session, params.attachments, prompt_id, params.text, client)
+            client = self._context.adopt(session, choice)  # it may have changed while a question waited
             self._core.used(session.session_id)
             result = await session.prompt(
                 params.text,

@@ -424,7 +424,7 @@ def test_files_of_hooks_are_found_in_command_lines(workspace: Path) -> None:
     }  # fmt: skip
 
 
-def test_linked_settings_of_a_folder_that_lead_nowhere_are_reported(user_file: Path, workspace: Path) -> None:
+def test_settings_of_a_folder_in_a_loop_of_links_are_reported(user_file: Path, workspace: Path) -> None:
     (workspace / WORKSPACE_FILE).parent.mkdir(exist_ok=True)
     (workspace / WORKSPACE_FILE).symlink_to((workspace / WORKSPACE_FILE).name)
     config = load_config(workspace, user_file)

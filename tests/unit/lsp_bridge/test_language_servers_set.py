@@ -78,7 +78,8 @@ async def test_programs_of_a_project_run_in_a_read_only_sandbox(
     program = workspace / ".venv/bin/theirs"
     program.parent.mkdir(parents=True)
     start = f"exec '{sys.executable}' '{FAKE}' --plan '[[\"fresh\"]]'"
-    program.write_text(f"#!/bin/sh\ntouch {outside} {workspace}/made\n{start}\n")
+    here = f"test $PWD = {program.parent} || exit 1"
+    program.write_text(f"#!/bin/sh\ntouch {outside} {workspace}/made\n{here}\n{start}\n")
     program.chmod(0o755)
     spec = ServerSpec("theirs", {".txt": "plain"}, (Command("theirs", ("theirs",)),))
     choice = ServerChoice((spec,), SOON, trusted=True)

@@ -127,6 +127,7 @@ def test_ctrl_c_while_the_task_is_read_is_exit_code_130() -> None:
         from daemon.__main__ import main
         class Stdin:
             buffer = property(lambda self: signal.raise_signal(signal.SIGINT))
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
         sys.argv[1:], sys.stdin = ["run", "-"], Stdin()
         sys.exit(main())
     """

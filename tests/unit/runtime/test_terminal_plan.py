@@ -191,6 +191,9 @@ async def test_cancel_says_whether_something_was_running(terminal: Terminal) -> 
         assert await terminal.play("cancel", "s7") == 0
     assert terminal.lines == ["Canceled.", "Nothing is running in the session."]
     assert terminal.fake.params("goalwright/session/cancel")[0] == {"sessionId": "s7"}
+    # Where nothing ran, the session is opened, which takes up a turn that waits and fails for an unknown id.
+    assert len(terminal.fake.params("goalwright/session/load")) == 1
+    assert len(terminal.fake.params("goalwright/session/cancel")) == 3
 
 
 async def test_default_session_is_the_newest_own_one(terminal: Terminal) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.attachments import MAX_TEXT_BYTES, MOST_FILES, attached, refusal
+from daemon.loop.policy import ClientSettings
 from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import OPEN_FILE, FilePart
 from daemon.model.permissions import Reply
 from daemon.store.replay import replayed
-from tests.support.drivers.core import Bench, daemon, prompted
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Hold
 from tools.read import MAX_IMAGE_BYTES
@@ -227,3 +228,19 @@ async def test_open_file_is_attached_by_name_only(tmp_path: Path) -> None:
         assert await attached(bench.session(), (shown,), "p") == (
             FilePart(name=".env:1-1", media_type=OPEN_FILE),
         )
+
+
+async def test_attachments_go_by_the_rules_of_their_own_client(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold]) as bench:
+        (bench.workspace / "private.md").write_text("secret")
+        session = bench.session(settings=ALLOW_ALL)
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        rules = {"permission": {"read": {"private.md": "deny"}}}
+        config = bench.core.config().overlaid(rules, "user", "its settings")
+        with pytest.raises(ToolError):
+            await attached(session, (path("private.md"),), "p", client=ClientSettings(config, "trusted"))
+        assert await attached(session, (path("private.md"),), "p", client=session.policy.client)
+        hold.go.set()
+        await turn

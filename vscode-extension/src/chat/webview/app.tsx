@@ -49,7 +49,12 @@ export function App(): JSX.Element {
     post({ type: "earlier", sessionId: session.session.trace.traceId, before });
   }, [change]);
 
-  const scroll = useScroll(box, content, loadEarlier);
+  // After a failure only a click tries again, or each movement at the top would.
+  const failed = useRef(false);
+  const onTop = useCallback(() => {
+    if (!failed.current) loadEarlier();
+  }, [loadEarlier]);
+  const scroll = useScroll(box, content, onTop);
   const { following, hold, toEnd } = scroll;
   useKeptFocus(field);
 
@@ -57,7 +62,11 @@ export function App(): JSX.Element {
     const onMessage = (event: MessageEvent<ToWebview>): void => {
       const message = event.data;
       const sessionId = latest.current.session?.session.trace.traceId;
-      if (message.type === "earlier") hold();
+      const recordId = latest.current.record?.session.trace.traceId;
+      if (message.type === "earlier") {
+        hold();
+        failed.current = message.earlier.hasEarlier && message.earlier.messages.length === 0;
+      }
       change(reduce(latest.current, message, following.current));
       if (message.type === "focus") field.current?.focus();
       if (message.type === "showGoal") {
@@ -71,7 +80,8 @@ export function App(): JSX.Element {
       }
       if (message.type === "state") {
         const { session: loaded, record: opened } = message.state;
-        if (loaded === undefined ? opened !== undefined : loaded?.session.trace.traceId !== sessionId) toEnd();
+        const anotherRecord = opened !== undefined && opened?.session.trace.traceId !== recordId;
+        if (loaded === undefined ? anotherRecord : loaded?.session.trace.traceId !== sessionId) toEnd();
       }
     };
     window.addEventListener("message", onMessage);

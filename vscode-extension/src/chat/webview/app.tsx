@@ -81,7 +81,10 @@ export function App(): JSX.Element {
       if (message.type === "state") {
         const { session: loaded, record: opened } = message.state;
         const anotherRecord = opened !== undefined && opened?.session.trace.traceId !== recordId;
-        if (loaded === undefined ? anotherRecord : loaded?.session.trace.traceId !== sessionId) toEnd();
+        if (loaded === undefined ? anotherRecord : loaded?.session.trace.traceId !== sessionId) {
+          failed.current = false;
+          toEnd();
+        }
       }
     };
     window.addEventListener("message", onMessage);

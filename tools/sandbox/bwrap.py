@@ -78,6 +78,7 @@ def argv(
     program: str,
     options: Sequence[str],
     workspace: Path,
+    start: Path,
     *,
     network: bool,
     own: Mapping[str, Path],
@@ -90,9 +91,10 @@ def argv(
 ) -> tuple[str, ...]:
     """Return program and options to put before a command's own.
 
-    ``own``: the session's folders by the place where the command sees them; ``shown``: folders that are visible
-    anywhere, and whether they are writable; ``state``: folders to hide although they contain a shown one; ``pinned``
-    can be changed inside but not renamed; ``kept`` is read-only; ``nothing``: a file that cannot be opened.
+    ``start``: the folder where it starts; ``own``: the session's folders by the place where the command sees them;
+    ``shown``: folders that are visible anywhere, and whether they are writable; ``state``: folders to hide although
+    they contain a shown one; ``pinned`` can be changed inside but not renamed; ``kept`` is read-only; ``nothing``: a
+    file that cannot be opened.
     """
     found = [program, *options, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
     found += [] if network else ["--unshare-net"]
@@ -128,7 +130,7 @@ def argv(
         found += _mask(path, nothing)
         if path.is_dir():
             masked.add(path)
-    return (*found, "--chdir", str(workspace), "--")
+    return (*found, "--chdir", str(start), "--")
 
 
 def _pinned(paths: Iterable[Path], shown: Mapping[Path, bool]) -> list[Path]:

@@ -77,6 +77,8 @@ class SandboxPolicy(Struct, frozen=True):
     copy_of: Path | None = None
     """The workspace itself, when the command works in a copy of it: visible and read-only. Files of the workspace that
     rules hide are hidden there, too."""
+    folder: Path | None = None
+    """Where the command starts; None: in the workspace. The other back ends keep the folder of the process."""
     lifts: bool = False
     """General questions about commands are not asked, as the sandbox answers them."""
     always: bool = False

@@ -134,6 +134,7 @@ def prepare(
             program,
             options,
             workspace,
+            policy.folder or workspace,
             network=policy.network,
             own=own,
             shown=shown,

@@ -75,7 +75,7 @@ test("a title brings no link into a notification", () => {
   assert.deepEqual(shown, ["“[Review] (command:goalwright.accept)” needs your approval"]);
 });
 
-test("each notification is a text of ours, or without links", () => {
+test("each notification is one of our own texts, or has no links", () => {
   const calls = sources("src").flatMap((file) => [...readFileSync(file, "utf8").matchAll(/show(?:Information|Warning|Error)Message\(\s*(.*?)\);?\n/gs)].map(([, call]) => `${file}: ${call}`));
   assert.ok(calls.length > 30);
   assert.deepEqual(calls.filter((call) => !/: (unlinked\(|t\("[^"{]*"\))|modal: true/.test(call)), []);

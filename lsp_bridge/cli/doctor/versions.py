@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from lsp_bridge.language_client.server.boxed import boxed
+from lsp_bridge.language_client.specs.discovery import boxed
 from tools.files.regular_files import read_regular
 from tools.json_access import mapping
 from tools.localization import t

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.connection import RpcClient, ServerError, ServerGoneError
-from lsp_bridge.language_client.server.boxed import boxed
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Timing, Wakeup
 from lsp_bridge.language_client.server.opened_files import Documents
 from lsp_bridge.language_client.server.pull_diagnostics import PULL, Pulls
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.server.work_progress import ServerWork
+from lsp_bridge.language_client.specs.discovery import boxed
 from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16, path_of
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe
 from tools.json_access import array, mapping

@@ -7,6 +7,7 @@ start automatically. Information that needs only reading, like the place of its 
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import itertools
 import os
 import shutil
@@ -28,7 +29,7 @@ from lsp_bridge.language_client.specs.server_spec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _MAX_ENTRIES = 5000
 """Most entries of a folder that are compared with globs."""
@@ -117,6 +118,30 @@ def safe_environment(environment: Mapping[str, str], project: Project) -> dict[s
             del safe[name]
     safe["PYTHONSAFEPATH"] = "1"
     return safe
+
+
+def boxed(
+    argv: Sequence[str], environment: Mapping[str, str], project: Project
+) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Return a server's command and environment for a read-only sandbox without network; unchanged where no sandbox
+    works. It is for servers of the workspace, since the agent could have changed their programs.
+
+    Blocking. Raises UnavailableError.
+    """
+    from daemon.runtime import state_dir
+    from tools.sandbox.policy import SandboxPolicy
+    from tools.sandbox.prepare import prepare, works
+
+    if not works(project.workspace, project.origin):
+        return argv, environment
+    state = state_dir()
+    home = os.fsencode(project.origin or project.workspace)
+    scratch = state / "servers" / hashlib.sha256(home).hexdigest()[:16]
+    # Not in the workspace: some programs look for plugins or modules in the current folder.
+    folder = Path(argv[0]).parent
+    policy = SandboxPolicy("read-only", hidden=(state,), copy_of=project.origin, folder=folder)
+    sandbox = prepare(policy, project.workspace, scratch, lambda permission, name: "allow", key="servers")
+    return (*sandbox.prefix, *argv), sandbox.environment(environment)
 
 
 def _candidates(spec: ServerSpec, project: Project, path: str, own: Path) -> Iterator[tuple[Command, Path]]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -286,10 +287,13 @@ async def test_input_typed_before_the_question_is_ignored(terminal: TerminalRun)
     assert await answering(person, ("n\n", ASKED)) == 3
 
 
-async def test_question_disappears_when_another_client_answers(terminal: TerminalRun) -> None:
+async def answered_elsewhere(terminal: TerminalRun, meanwhile: Callable[[Turn], None]) -> None:
+    """Run a turn whose question another client answers, after ``meanwhile``."""
+
     async def script(turn: Turn) -> str:
         asking = asyncio.create_task(turn.ask())
         await until(lambda: terminal.text.endswith(ASKED))
+        meanwhile(turn)
         terminal.fake.requests_pending["r1"].set_result({"reply": "once", "by": "VS Code"})
         await asking
         turn.say("Done.")
@@ -298,23 +302,16 @@ async def test_question_disappears_when_another_client_answers(terminal: Termina
     terminal.fake.script = script
     Person(terminal)
     assert await terminal.run() == 0
+
+
+async def test_question_disappears_when_another_client_answers(terminal: TerminalRun) -> None:
+    await answered_elsewhere(terminal, lambda _: None)
     assert "(answered by VS Code: once)" in terminal.text
     assert terminal.fake.params("goalwright/permission/reply") == []
 
 
 async def test_output_of_a_job_leaves_the_question_on_the_screen(terminal: TerminalRun) -> None:
-    async def script(turn: Turn) -> str:
-        asking = asyncio.create_task(turn.ask())
-        await until(lambda: terminal.text.endswith(ASKED))
-        turn.delta("tool_output", "line 1\n", toolCallId="job")
-        terminal.fake.requests_pending["r1"].set_result({"reply": "once", "by": "VS Code"})
-        await asking
-        turn.say("Done.")
-        return "end_turn"
-
-    terminal.fake.script = script
-    Person(terminal)
-    assert await terminal.run() == 0
+    await answered_elsewhere(terminal, lambda turn: turn.delta("tool_output", "line 1\n", toolCallId="job"))
     assert "line 1" not in terminal.text
 
 

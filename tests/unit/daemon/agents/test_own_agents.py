@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from daemon.agents.loader import UnknownAgentError, load_agent
+from daemon.loop.session import Session
 from daemon.model.events import Notice
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
 from tests.support.fakes.models import Call
@@ -199,26 +202,29 @@ async def test_fallback_for_a_broken_agent_file_is_read_only(tmp_path: Path, nam
         assert again.rules.decide("edit", "a").action == "allow"
 
 
-async def test_workspace_agent_is_found_once_a_client_trusts_it(tmp_path: Path) -> None:
-    put(local(tmp_path), "house", "description: d", "You are the house.")
-    async with daemon(tmp_path, "One.") as bench:
+@asynccontextmanager
+async def reopened_without_trust(
+    folder: Path, head: str, text: str = "You are mine."
+) -> AsyncGenerator[tuple[Bench, Session]]:
+    """Open a session with an agent of the workspace again, when the folder is not trusted any more."""
+    put(local(folder), "house", head, text)
+    async with daemon(folder, "One.") as bench:
         session = bench.session(agent="house")
         await session.prompt("go")
-    async with daemon(tmp_path, "Two.", trusted=False) as bench:
+    async with daemon(folder, "Two.", trusted=False) as bench:
         again = await bench.opened(session.session_id)
         again.policy.use(default_model="fake/model")
+        yield bench, again
+
+
+async def test_workspace_agent_is_found_once_a_client_trusts_it(tmp_path: Path) -> None:
+    async with reopened_without_trust(tmp_path, "description: d", "You are the house.") as (bench, again):
         again.policy.use(trust="trusted")  # as an editor says it with a prompt
         await again.prompt("go on")
         assert bench.models.requests[0].system[0].text.startswith("You are the house.")
 
 
 async def test_read_only_agent_of_a_folder_stays_so_without_trust(tmp_path: Path) -> None:
-    put(local(tmp_path), "house", "description: d\nread_only: true")
-    async with daemon(tmp_path, "One.") as bench:
-        session = bench.session(agent="house")
-        await session.prompt("go")
-    async with daemon(tmp_path, "Two.", trusted=False) as bench:
-        again = await bench.opened(session.session_id)
-        again.policy.use(default_model="fake/model")
+    async with reopened_without_trust(tmp_path, "description: d\nread_only: true") as (_, again):
         await again.prompt("go on")
         assert (again.agent.name, again.agent.only_looks) == ("build", True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.queue import TurnResult
-from daemon.loop.session import BusyError
+from daemon.loop.session import BusyError, Session
 from daemon.model.events import (
     QueueChanged,
     TurnStarted,
@@ -26,6 +26,17 @@ from tools.bash import BashTool
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
 
 # -- the queue --
+
+
+async def two_prompts(
+    session: Session, hold: Hold
+) -> tuple[asyncio.Task[TurnResult], asyncio.Task[TurnResult]]:
+    """Send a prompt that is at work, and one that waits in the queue."""
+    first = prompted(session, "first")
+    await hold.reached.wait()
+    second = prompted(session, "second")
+    await until(session.queued)
+    return first, second
 
 
 async def test_a_prompt_while_busy_waits_its_turn(tmp_path: Path) -> None:
@@ -299,10 +310,7 @@ async def test_cancel_lets_queued_prompts_run(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "two") as bench:
         session = bench.session()
-        first = prompted(session, "first")
-        await hold.reached.wait()
-        second = prompted(session, "second")
-        await until(session.queued)
+        first, second = await two_prompts(session, hold)
         session.cancel()
         assert (await finish(first)).stop == "canceled"
         assert (await finish(second)).stop == "end_turn"
@@ -312,10 +320,7 @@ async def test_cancel_with_hold_queue_sends_nothing_until_send_queue(tmp_path: P
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "two") as bench:
         session = bench.session()
-        first = prompted(session, "first")
-        await hold.reached.wait()
-        second = prompted(session, "second")
-        await until(session.queued)
+        first, second = await two_prompts(session, hold)
         session.cancel(hold_queue=True)
         assert (await finish(first)).stop == "canceled"
         await session.rest()
@@ -330,10 +335,7 @@ async def test_held_prompts_survive_an_orderly_stop(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"]) as bench:
         session = bench.session()
-        first = prompted(session, "first")
-        await hold.reached.wait()
-        second = prompted(session, "second")
-        await until(session.queued)
+        first, second = await two_prompts(session, hold)
         session.cancel(hold_queue=True)
         await finish(first)
     assert (await finish(second)).stop == "canceled"
@@ -372,10 +374,7 @@ async def test_held_prompt_waits_for_send_queue_despite_other_prompts(tmp_path: 
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "three", "two") as bench:
         session = bench.session()
-        first = prompted(session, "first")
-        await hold.reached.wait()
-        second = prompted(session, "second")
-        await until(session.queued)
+        first, second = await two_prompts(session, hold)
         session.cancel(hold_queue=True)
         if ended:
             await finish(first)
@@ -448,10 +447,7 @@ async def test_closing_the_daemon_ends_every_prompt(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"]) as bench:
         session = bench.session()
-        first = prompted(session, "first")
-        await hold.reached.wait()
-        second = prompted(session, "second")
-        await until(session.queued)
+        first, second = await two_prompts(session, hold)
         await bench.core.close()
         assert (await finish(first)).stop == "canceled"
         assert (await finish(second)).stop == "canceled"

@@ -163,6 +163,8 @@ class Window:
                 if attempt == _PRESSES - 1:
                     raise
         await box.press("Enter")
+        # When all is done the Explorer takes the focus back, from what would be typed into next.
+        await expect(self.page.locator(".explorer-folders-view .monaco-list")).to_be_focused()
 
     @property
     def _quick_input(self) -> Locator:

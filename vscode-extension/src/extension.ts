@@ -96,7 +96,7 @@ function create(context: vscode.ExtensionContext) {
   if (folder) takeChosen(shared, memory, folder.uri.fsPath);
   const sessions: SessionController = new SessionController(daemon, memory, log);
   const review: Review = new Review(daemon, sessions, memory, log, async () => {
-    if (chat.visible) await chat.focus();
+    if (chat.visible) await chat.refocus();
   });
   const history: FileHistory = new FileHistory(daemon, sessions, log);
   const active: ActiveEditor = new ActiveEditor(memory);

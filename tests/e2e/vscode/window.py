@@ -244,9 +244,12 @@ class Window:
         await self.page.keyboard.press("Enter")
 
     async def unfold(self, button: Locator) -> None:
-        """Open what a button unfolds. It may be open: the chat keeps that from session to session."""
+        """Open what a button unfolds. It may be open: the chat keeps that from session to session.
+
+        By a click: a diff that opens by itself can take the focus from under a key.
+        """
         if await button.get_attribute("aria-expanded") != "true":
-            await button.press("Enter")
+            await button.click()
         await expect(button).to_have_attribute("aria-expanded", "true")
 
     def answers(self) -> Locator:

@@ -143,6 +143,11 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.giveFocus();
   }
 
+  /** Focus what had the focus last in the chat. */
+  async refocus(): Promise<void> {
+    await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+  }
+
   /** Append text to the draft and put the caret behind it. */
   async insert(text: string): Promise<void> {
     this.toInsert += text;

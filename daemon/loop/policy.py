@@ -81,6 +81,7 @@ class Policy:
         self.record = record
         self._services = services
         self._rules: Latest[RuleSet] = Latest()
+        self._tools: Latest[Mapping[str, Tool[Any]]] = Latest()
 
     def use(
         self,
@@ -135,7 +136,7 @@ class Policy:
     def tools(self) -> Mapping[str, Tool[Any]]:
         """All tools there are for sessions in this folder."""
         extra = self._services.extra.tools(self.client.trust, self.record.main.session_id)
-        return {**self._services.tools, **extra}
+        return self._tools.get(lambda: {**self._services.tools, **extra}, same=(extra,))
 
     @property
     def mode(self) -> Mode:

@@ -89,6 +89,9 @@ class ExtraTools(Protocol):
         ...
 
 
+_NONE: Mapping[str, Tool[Any]] = {}
+
+
 class JoinedTools:
     """The tools of several, or of none. Implements ExtraTools; of equal names, the first counts."""
 
@@ -100,8 +103,10 @@ class JoinedTools:
         return [text for texts in said for text in texts]
 
     def tools(self, trust: Trust, session_id: str) -> Mapping[str, Tool[Any]]:
-        parts = [source.tools(trust, session_id) for source in self._sources]
-        return {name: tool for part in reversed(parts) for name, tool in part.items()}
+        parts = [part for source in self._sources if (part := source.tools(trust, session_id))]
+        if len(parts) == 1:
+            return parts[0]
+        return {name: tool for part in reversed(parts) for name, tool in part.items()} if parts else _NONE
 
     async def requested(
         self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]

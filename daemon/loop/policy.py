@@ -110,11 +110,13 @@ class Policy:
         self.agents = self._services.agents.all(self.client.trust)
         self.skills = self._services.skills.all(self.client.trust)
         if self.parent is None:  # a child keeps the agent that it was started with
+            agents, wanted, trust = self._services.agents, self.record.state.trace.agent, self.client.trust
             try:
-                agent = self._services.agents.find(self.record.state.trace.agent, self.client.trust)
+                self.agent = agents.find(wanted, trust)
             except UnknownAgentError:
-                return
-            self.agent = agent
+                # One that cannot be read any more keeps its limits, but a folder's agent ends with the trust in it.
+                if self.agent.source == "workspace" and trust != "trusted":
+                    self.agent = agents.find_or_stand_in(wanted, trust)
 
     # -- the policy in force --
 

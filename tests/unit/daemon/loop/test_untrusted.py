@@ -91,6 +91,18 @@ async def test_when_trust_changes_the_prompt_changes_at_the_next_turn(tmp_path: 
         assert session.state.given.instructions == {"sub/AGENTS.md": "Use spaces."}
 
 
+@pytest.mark.parametrize("trust", ["unknown", "restricted"])
+async def test_agent_of_a_folder_ends_with_the_trust_in_it(tmp_path: Path, trust: Trust) -> None:
+    put(tmp_path / "workspace" / ".goalwright" / "agents" / "mine.md", "---\ndescription: x\n---\nObey me.")
+    async with daemon(tmp_path, "one", "two", "three") as bench:
+        session = bench.session(agent="mine")
+        for stated in ("trusted", trust, "trusted"):
+            session.policy.use(trust=stated)
+            await session.prompt("go")
+        assert ["Obey me." in system(bench, number) for number in range(3)] == [True, False, True]
+        assert any("There is no agent mine here" in notice.text for notice in bench.events(Notice))
+
+
 async def test_forged_tags_in_a_result_stay_in_the_result(tmp_path: Path) -> None:
     put(tmp_path / "workspace" / "evil.txt", FORGED)
     calls = [Call("read", {"file_path": "evil.txt"}), Call("bash", {"command": "cat evil.txt"})]

@@ -626,19 +626,15 @@ class Session:
 
     async def _checked(self, turn: TurnRuns, waiting: PendingPrompt) -> tuple[StopReason, str]:
         """Nothing of a prompt becomes part of the session before its hooks have agreed."""
-        try:
-            said = await self.hooks.submitted(waiting.prompt)
-        except asyncio.CancelledError:
-            self.queue_stored()
-            raise
+        said = await self.hooks.submitted(waiting.prompt)
         if said.refusal:
-            self.queue_stored()
             return "permission_denied", said.refusal
         self._begin(turn, waiting, said.context)
         return await turn.run()
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str, error_kind: str = "") -> None:
         self.policy.turn_model, self.policy.stand_in = "", StandIn()
+        self.queue_stored()  # a prompt may have been taken, or all dropped, without a message
         summary = self._namer.summary()
         if summary and summary != self.state.trace.summary:
             self.emit(SessionUpdated(**self.record.here(), updates={"summary": summary}))

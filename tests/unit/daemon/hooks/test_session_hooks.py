@@ -331,6 +331,18 @@ async def test_a_prompt_under_check_is_kept_and_can_be_canceled(tmp_path: Path) 
         assert [m.text() for m in session.state.messages if m.role == "user"] == ["first", "third"]
 
 
+async def test_prompt_canceled_before_its_check_leaves_the_queue(tmp_path: Path) -> None:
+    yes = program(tmp_path / "h", "yes", "exit 0")
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=settings(prompt__submit=[of(yes)]))
+        async with session.files.lock:  # as a compaction holds it
+            turn = prompted(session, "first")
+            await until(session.queued)
+            assert session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        assert session.state.queue == ()
+
+
 # -- those that only watch --
 
 

@@ -13,7 +13,7 @@ from daemon.model.events import TurnEnded
 from tests.support.drivers.core import daemon
 from tests.support.drivers.waiting import until
 from tests.support.fakes.hooks import is_alive
-from tests.support.fakes.models import Call
+from tests.support.fakes.models import Call, Hold
 from tools.files.regular_files import make_folder
 from tools.process.background import Background
 from tools.tool import PermissionDeniedError, ToolResult
@@ -66,6 +66,19 @@ async def test_deleted_workspace_ends_the_turn(tmp_path: Path, how: object) -> N
         left = [path.name for path in bench.workspace.rglob("*")] if bench.workspace.exists() else []
         assert left == (["theirs"] if how is replace else [])
     assert bench.workspace.exists() == (how is replace)
+
+
+async def test_prompts_dropped_by_a_failure_leave_the_queue(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "never"]) as bench:
+        session = bench.session()
+        turn = asyncio.create_task(session.prompt("go"))
+        await hold.reached.wait()
+        waiting = asyncio.create_task(session.prompt("and then"))
+        await until(session.queued)
+        session.fail("The workspace is gone.")
+        assert ((await turn).stop, (await waiting).stop) == ("error", "canceled")
+        assert session.state.queue == ()
 
 
 async def test_turn_waiting_for_approval_ends_if_workspace_is_moved(tmp_path: Path) -> None:

@@ -121,6 +121,8 @@ class HookRunner:
                 self._session.refused(prompt.prompt_id, said.refusal)
             else:
                 yield prompt, said.context
+            self.under_check = tuple(prompts[at + 1 :])
+            self._session.queue_stored()  # it is part of the conversation now: a crash must not send it again
 
     async def prompting(self) -> str:
         """Return what hooks add to the system prompt, in tags; empty for nothing.

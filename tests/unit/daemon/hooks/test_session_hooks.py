@@ -18,6 +18,7 @@ from daemon.loop.session import Session
 from daemon.model.events import Notice, PermissionAsked, QueueChanged
 from daemon.model.messages import NotePart, ToolResultPart
 from daemon.settings import HookName
+from daemon.store.replay import replayed
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.hooks import (
@@ -340,6 +341,28 @@ async def test_prompt_canceled_before_its_check_leaves_the_queue(tmp_path: Path)
             await until(session.queued)
             assert session.cancel()
         assert (await finish(turn)).stop == "canceled"
+        assert session.state.queue == ()
+
+
+async def test_crash_sends_no_steered_prompt_twice(tmp_path: Path) -> None:
+    slow = program(
+        tmp_path / "h", "slow", 'grep -q second && { echo $$ > "$HERE/pid"; exec sleep 300; }; exit 0'
+    )
+    hold = Hold()
+    async with daemon(tmp_path, [hold, Call("ls")]) as bench:
+        session = bench.session(settings=settings(prompt__submit=[of(slow, timeout_s=300)]))
+        turn = prompted(session, "begin")
+        await hold.reached.wait()
+        steered = [prompted(session, text, when_busy="steer") for text in ("first", "second", "third")]
+        await until(lambda: len(session.queued()) == 3, "all prompts")
+        hold.go.set()
+        pid = tmp_path / "h" / "pid"
+        await until(lambda: pid.exists() and pid.read_text().strip(), "the hook")
+        killed = replayed(bench.core.store, session.session_id)
+        assert [m.text() for m in killed.messages if m.role == "user"] == ["begin", "first"]
+        assert [prompt.text for prompt in killed.queue] == ["second", "third"]
+        assert session.cancel()
+        assert [(await finish(task)).stop for task in (turn, *steered)] == ["canceled"] * 4
         assert session.state.queue == ()
 
 

@@ -156,24 +156,7 @@ def close_what_is_open(
         else:
             state.open.streaming.pop(message_id)
     _close_subagents(record, store, ended)
-    for message, call_id, name in state.open_tool_calls():
-        goal_id = goal_of_step(call_id)
-        meta = state.children.started_by(call_id) if goal_id is not None else None
-        if goal_id is not None and meta is not None and meta.status == "completed":
-            # Only its answer is missing in the record: a completed step of the plan must not run again.
-            record.add_result(answer_of(meta, record), goal_id)
-            record.goals(state.plan.step_done(goal_id, meta.summary))
-            continue
-        how_far = HOW_FAR if name != TOGETHER or state.children.started_by(call_id) else NOT_BEGUN
-        interrupted = ToolResultPart(
-            tool_call_id=call_id,
-            name=name,
-            content=f"Interrupted: {why.removeprefix('Interrupted: ')} {how_far}",
-            is_error=True,
-            metadata={"not_run": True, **(_exploration(state) if name == "explore" else {})},
-            title=t("interrupted"),
-        )
-        record.add_result(interrupted, goal_id or message.goal_id)
+    close_calls(record, why)
     for request in list(state.pending.values()):
         record.replied(request, CANCELED)
     if state.turn is not None:
@@ -185,6 +168,30 @@ def close_what_is_open(
         record.emit(TurnEnded(**record.here(), prompt_id=state.turn, stop_reason="error", detail=t(why)))
         record.completed()
         record.snapshot()
+
+
+def close_calls(record: SessionRecord, why: str, *, begun: bool = True) -> None:
+    """Answer the calls without a result. ``begun``: they may have done something. Raises StoreError."""
+    state = record.state
+    for message, call_id, name in state.open_tool_calls():
+        goal_id = goal_of_step(call_id)
+        meta = state.children.started_by(call_id) if goal_id is not None else None
+        if goal_id is not None and meta is not None and meta.status == "completed":
+            # Only its answer is missing in the record: a completed step of the plan must not run again.
+            record.add_result(answer_of(meta, record), goal_id)
+            record.goals(state.plan.step_done(goal_id, meta.summary))
+            continue
+        has_begun = begun and (name != TOGETHER or state.children.started_by(call_id) is not None)
+        how_far = HOW_FAR if has_begun else NOT_BEGUN
+        interrupted = ToolResultPart(
+            tool_call_id=call_id,
+            name=name,
+            content=f"Interrupted: {why.removeprefix('Interrupted: ')} {how_far}",
+            is_error=True,
+            metadata={"not_run": True, **(_exploration(state) if name == "explore" else {})},
+            title=t("interrupted"),
+        )
+        record.add_result(interrupted, goal_id or message.goal_id)
 
 
 def _close_subagents(record: SessionRecord, store: TraceStore, ended: Mapping[str, Trace]) -> None:

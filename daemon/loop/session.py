@@ -23,6 +23,7 @@ from daemon.loop.interrupted_turn import (
     STOPPED,
     UNSTORED,
     WAS_STOPPED,
+    close_calls,
     close_what_is_open,
     waits_for_answer,
 )
@@ -635,6 +636,8 @@ class Session:
     def _finish(self, prompt_id: str, stop: StopReason, detail: str, error_kind: str = "") -> None:
         self.policy.turn_model, self.policy.stand_in = "", StandIn()
         self.queue_stored()  # a prompt may have been taken, or all dropped, without a message
+        # Those of a turn that was canceled before it went on.
+        close_calls(self.record, "The turn was stopped.", begun=False)
         summary = self._namer.summary()
         if summary and summary != self.state.trace.summary:
             self.emit(SessionUpdated(**self.record.here(), updates={"summary": summary}))

@@ -23,6 +23,7 @@ from tests.support.scenarios.subagents import task, with_subagents
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello"})
 OTHER = Call("write", {"file_path": "b.txt", "content": "other"})
 READ = Call("read", {"file_path": "first.txt"})
+_UNDONE = "Interrupted: The turn was stopped. It had not started: nothing was done."
 
 
 async def waiting_turn(folder: Path, *steps: Step, check: bool = True) -> str:
@@ -100,6 +101,20 @@ async def test_a_turn_that_waits_survives_an_orderly_stop_too(tmp_path: Path) ->
         await bench.answer("once")
         await until(lambda: bench.events(TurnEnded) != [])
         assert (bench.workspace / "a.txt").read_text() == "hello"
+
+
+async def test_turn_canceled_before_it_goes_on_answers_its_calls(tmp_path: Path) -> None:
+    session_id = await waiting_turn(tmp_path / "one", [READ, WRITE, OTHER])
+    async with daemon(tmp_path / "one", "ok") as bench:
+        session = await bench.opened(session_id)
+        session.policy.use(default_model="fake/model")
+        assert session.resume()
+        assert session.cancel()
+        await session.rest()
+        assert ended(bench).stop_reason == "canceled"
+        _, write, other = results(bench, session_id)
+        assert write.content == other.content == _UNDONE
+        assert (await session.prompt("go on")).stop == "end_turn"
 
 
 async def test_the_person_may_refuse_what_is_asked_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import OPEN_FILE, FilePart
 from daemon.model.permissions import Reply
-from daemon.store.replay import replayed
+from daemon.store.replay import read_state, replayed
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Hold
@@ -200,6 +200,22 @@ async def test_model_without_vision_gets_no_image(tmp_path: Path) -> None:
             "image, or choose a model that can."
         )
         assert "does not accept PDF files." in await refused(session, pasted(PDF, "a.pdf"))
+
+
+async def test_question_about_a_file_is_still_known_after_a_kill(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one") as bench:
+        session = bench.session()
+        await session.prompt("go")
+        (bench.workspace / ".env").write_text("PORT=80\n")
+        attaching = asyncio.create_task(attached(session, (path(".env"),), "p1"))
+        (request,) = await bench.asked()
+        await session.record.save()  # as a moment later
+        session.record.snapshot()  # as at the end of a turn
+        assert read_state(bench.core.store, session.session_id).pending == {request.request_id: request}
+        attaching.cancel()
+        await asyncio.wait({attaching})
+        await session.record.save()
+        assert bench.core.store.trace(session.session_id).last_event_id == session.state.trace.last_event_id
 
 
 async def test_attachments_of_a_waiting_prompt_survive_a_kill(tmp_path: Path) -> None:

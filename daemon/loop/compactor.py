@@ -5,6 +5,7 @@ Without a usable answer of the model, the history of the plan's steps replaces t
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import TYPE_CHECKING, Literal
 
@@ -115,7 +116,7 @@ class Compactor:
     async def make_room(self) -> None:
         """Before a model call: bring the context below the profile's trigger, when it is above it and that helps.
 
-        At most one full compaction. Raises StoreError; on cancellation nothing is stored.
+        At most one full compaction. Raises StoreError; on cancellation only its costs are stored.
         """
         profile = self._builder.profile
         before = self._builder.tokens()
@@ -132,7 +133,7 @@ class Compactor:
         """Make room by all means after the provider rejected the request as too long. False: nothing can be freed.
 
         Then the same request must not be sent again. ``asked``: the requested ``max_tokens``. Raises StoreError; on
-        cancellation nothing is stored.
+        cancellation only its costs are stored.
         """
         profile = self._builder.profile
         before = self._builder.tokens()
@@ -153,7 +154,7 @@ class Compactor:
     async def compact(self, reason: Reason, instructions: str = "") -> CompactResult:
         """Run a full compaction. ``instructions``: the user's wishes for the summary.
 
-        It calls the model, so it takes a while; on cancellation nothing is stored. Raises StoreError.
+        It calls the model, so it takes a while; on cancellation only its costs are stored. Raises StoreError.
         """
         profile = self._builder.profile
         before = self._builder.tokens()
@@ -172,10 +173,14 @@ class Compactor:
             prompt = f"{prompt}\n\n{said}"
             aim = replace(aim, prompt=prompt)
         self._record.notice("info", words.begins(reason, before, profile), "compaction_begins")
+        asking = Summarizer(self._builder)
         try:
-            asking = Summarizer(self._builder)
             summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
+        except asyncio.CancelledError:
+            asking.count()
+            raise
         except ProviderError as error:
+            asking.count()
             # The next call would fail too, and a summary without a model would stay forever.
             detail = t("The context was not compacted: {error}", error=error)
             self._record.notice("warning", detail, "compaction")
@@ -184,6 +189,7 @@ class Compactor:
             aim = replace(aim, with_history=False)
         summary, cut = self._fitted(aim, asking, summary, promised)
         if reason != "manual" and cut.after >= before:
+            asking.count()
             return self._nothing(aim, words.thrown_away(before, cut.after))
         told = self._user_knows(profile)
         self._store(reason, prompt, summary, cut, before)

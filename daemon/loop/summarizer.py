@@ -22,6 +22,7 @@ from daemon.context.summaries import (
 )
 from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.notes import GO_ON
+from daemon.model.events import SessionUpdated
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added, priced
 from daemon.provider.model_calls import ModelRequest, PromptMessage, ProviderError, SystemBlock, answered
 from daemon.steps.history import to_history_string
@@ -195,6 +196,16 @@ class Summarizer:
         texts = [part.text for part in complete.parts if isinstance(part, TextPart)]
         thoughts = [part.text for part in complete.parts if isinstance(part, ReasoningPart)]
         return "\n".join(texts).strip() or "\n".join(thoughts)
+
+    def count(self) -> None:
+        """Record the usage of calls whose answers come to nothing. Raises StoreError."""
+        record, spent = self._record, self._spent
+        if spent.usage is not None:
+            record.emit(
+                SessionUpdated(
+                    **record.here(), updates={}, usage=spent.usage, cost=spent.cost, model=spent.model
+                )
+            )
 
     def history(self, keep_from: int, limit: int, described: dict[str, str], *, earlier: bool = True) -> str:
         """Return the step history, of about ``limit`` tokens, up to ``keep_from``. ``described``: as for

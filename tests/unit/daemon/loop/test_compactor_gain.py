@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from daemon.model.events import Notice
 from daemon.model.messages import CompactionPart, Message, Usage
 from daemon.provider.model_calls import ModelRequest, ProviderEvent
 from tests.support.drivers.core import check_record
-from tests.support.fakes.models import Call, End, Fail, FakeModels, Step
+from tests.support.fakes.models import Call, End, Fail, FakeModels, Hold, Step
 from tests.support.fakes.tool_context import FakeDiagnostics
 
 FREE = End(usage=Usage())
@@ -34,8 +35,8 @@ Answers = Callable[[int], Step]
 """Answers to the n-th request for a summary, from 0."""
 
 
-def good(number: int, length: int = 0) -> Step:
-    return [json.dumps(SUMMARY | {"current_work": f"summary {number} " + "detail " * (length // 7)}), FREE]
+def good(number: int, length: int = 0, end: End = FREE) -> Step:
+    return [json.dumps(SUMMARY | {"current_work": f"summary {number} " + "detail " * (length // 7)}), end]
 
 
 class Worker(FakeModels):
@@ -255,6 +256,32 @@ async def test_longer_summary_after_overflow_is_dropped_and_turn_ends(
         assert not marks(session)
         assert len(models.fails) == 1
         assert (await session.prompt("again")).stop == "error"
+
+
+@pytest.mark.parametrize("how", ["dropped", "refused", "canceled"])
+async def test_answers_without_a_result_are_paid_for(tmp_path: Path, how: str) -> None:
+    paid = End(usage=Usage(input=1_000))
+    hold = Hold()
+    after: dict[str, Step] = {"refused": Fail("auth", "The key was refused."), "canceled": [hold, "x"]}
+
+    def answers(number: int) -> Step:
+        if number:
+            return after[how]
+        return good(0, 13_000, paid) if how == "dropped" else ["Sorry, I cannot.", paid]
+
+    models = Worker(8, answers)
+    async with running(tmp_path, models, lines=60) as core:
+        session = core.new_session(model="fake/model")
+        settled(core, session, 100_000)
+        await session.prompt("Read all")
+        models.fails = [Fail("overflow", "prompt is too long")] * 2
+        turn = asyncio.create_task(session.prompt("more"))
+        if how == "canceled":
+            await hold.reached.wait()
+            assert session.cancel()
+        assert (await turn).stop in ("error", "canceled")
+        assert not marks(session)
+        assert session.state.trace.usage == Usage(input=1_000)
 
 
 async def test_step_history_is_shortened_until_compaction_frees_tokens(tmp_path: Path) -> None:

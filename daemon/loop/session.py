@@ -36,6 +36,7 @@ from daemon.loop.session_commands import SessionCommands
 from daemon.loop.session_files import FileWork
 from daemon.loop.session_titles import TitleWriter, names_after
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
+from daemon.model.branches import is_within
 from daemon.model.events import Event, Notice, QueueChanged, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
 from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus, Trace
@@ -415,8 +416,11 @@ class Session:
         close_what_is_open(self.record, self.services.store, self.model, why, ended or {})
 
     def restrict(self, config: Config) -> None:
-        """Restrict the work under way and the prompts that wait: the folder is no longer trusted."""
-        self.policy.use(trust="restricted", config=config)
+        """Restrict the work under way, its children's too, and the prompts that wait: the folder is no longer
+        trusted."""
+        for session in (self, *self.features.sessions.values()):
+            if is_within(session.session_id, self.session_id):
+                session.policy.use(trust="restricted", config=config)
         self._queue.restrict(config)
 
     def make_read_only(self, why: str) -> None:

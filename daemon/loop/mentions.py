@@ -182,6 +182,12 @@ def calls_of(tasks: Iterable[SubtaskPart]) -> tuple[ToolCallPart, ...]:
     )
 
 
+def calls_by_user(message: Message) -> set[str]:
+    """Return the ids of the calls of a message that ``calls_of`` made: no model wrote it."""
+    ids = {call.id for call in message.tool_calls()} if message.model is None else set[str]()
+    return {call_id for call_id in ids if call_id.startswith(_USER_TASK)}
+
+
 def attachments_of(call_id: str, prompt: str, messages: Sequence[Message]) -> tuple[FilePart, ...]:
     """Return what the user attached to the prompt that started a sub-agent; none where a model started it."""
     if not call_id.startswith(_USER_TASK):

@@ -16,7 +16,7 @@ from daemon.context.tokens import calibrated, part_tokens
 from daemon.loop.command_use import called
 from daemon.loop.compaction_notices import what_fills
 from daemon.loop.loop_detection import Repeat
-from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
+from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_by_user, calls_of, prompt_parts
 from daemon.loop.model_fallback import ModelFallback
 from daemon.loop.parallel_calls import CallTimes
 from daemon.loop.record import new_message_id
@@ -161,6 +161,7 @@ class Turn:
         await self._prepare()
         if open_calls := self._state.open_tool_calls():
             message = open_calls[0][0]
+            self._by_user = calls_by_user(message)
             ids = {call_id for _, call_id, _ in open_calls}
             calls = [call for call in message.tool_calls() if call.id in ids]
             outcome = await run_calls(self, calls)

@@ -16,7 +16,7 @@ from daemon.loop.session import Session
 from daemon.model.events import Notice, SubagentCompleted
 from daemon.model.messages import AgentPart, FilePart, Message, NotePart, SubtaskPart, TextPart
 from daemon.provider import anthropic_wire, openai_wire
-from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.drivers.core import ALLOW_ALL, daemon, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Step
 from tests.support.scenarios.subagents import results, subagents, with_subagents
@@ -65,6 +65,25 @@ async def test_mention_starts_a_task_even_without_the_task_tool(tmp_path: Path) 
         session = bench.session(agent="bare")
         await session.prompt(LOOK)
         assert results(session)[0].content == "main.py:1 is it."
+
+
+async def test_task_of_a_user_is_still_allowed_after_a_restart(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "bare.md").write_text("---\nmode: primary\ntools: read\n---\nYou read.\n")
+    ask = {"permission": {"task": "ask"}}
+    async with with_subagents(tmp_path, [], {}, command_line=ask) as (bench, _):
+        session = bench.session(agent="bare")
+        turn = prompted(session, LOOK)
+        await bench.asked()
+    assert (await turn).stop == "canceled"
+    async with with_subagents(tmp_path, ["Done."], FOUND, command_line=ask) as (bench, _):
+        again = await bench.opened(session.session_id)
+        again.policy.use(default_model="fake/model")
+        assert again.resume()
+        await bench.answer("once")
+        await again.rest()
+        assert results(again)[0].content == "main.py:1 is it."
 
 
 async def test_task_deny_rule_blocks_a_sub_agent_started_by_the_user(tmp_path: Path) -> None:

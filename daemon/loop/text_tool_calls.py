@@ -100,7 +100,7 @@ def text_tool_call(text: str, tools: Sequence[ToolSpec]) -> TextToolCall | None:
     """Return the first call of one of ``tools`` that ``text``, an answer without real calls, makes; None when it has
     none."""
     text = text.strip()
-    if not text or len(text) > _LOOKED_AT or text.count("```") > _MOST_FENCES:
+    if not text or len(text) > _LOOKED_AT or text.count("```") + text.count("~~~") > _MOST_FENCES:
         return None
     known = {tool.name: tool for tool in tools}
     return (

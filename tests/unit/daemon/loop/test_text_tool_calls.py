@@ -198,6 +198,14 @@ WRITTEN = f"```json\n{json.dumps(WRITE)}\n```"
 ALLOW = {"permission": {"*": "allow"}}
 
 
+@pytest.mark.parametrize("fence", ["```", "~~~"])
+def test_text_with_too_many_fences_is_not_looked_at(fence: str) -> None:
+    call = f"<tool_call>\n{CALL}\n</tool_call>"
+    few, many = (f"{fence}\n\n{fence}\n" * pairs + call for pairs in (10, 60))
+    assert text_tool_call(few, TOOLS) is not None
+    assert text_tool_call(many, TOOLS) is None  # to find where each one ends takes quadratic time
+
+
 async def test_model_is_reminded_once_how_to_call_tools(tmp_path: Path) -> None:
     async with daemon(tmp_path, WRITTEN, Call("write", WRITE["arguments"]), "Written.") as bench:  # type: ignore[arg-type]
         session = bench.session(settings=ALLOW)

@@ -16,6 +16,7 @@ from daemon.hooks.answer import HookAnswer, HookError, concerns, may_deny, only_
 from daemon.hooks.executable import Executable
 from daemon.hooks.python import Hooks, PythonHook
 from daemon.loop.features import HookResult
+from daemon.loop.record import TurnSuspended
 from daemon.model.events import Event, GoalUpdated, PermissionAsked
 from daemon.model.tags import within
 from daemon.store.trace_store import StoreError
@@ -310,7 +311,7 @@ class HookRunner:
         self._told.add(about)
         try:
             self._session.notice("warning", text, _CODE)
-        except StoreError as error:
+        except (StoreError, TurnSuspended) as error:  # TurnSuspended: the session waits, and is being closed
             log.warning("the notice %r is not in the log: %s", text, error)
 
 

@@ -369,6 +369,17 @@ async def test_crash_sends_no_steered_prompt_twice(tmp_path: Path) -> None:
 # -- those that only watch --
 
 
+async def test_all_are_told_of_the_end_of_a_session_that_waits(tmp_path: Path) -> None:
+    bad = program(tmp_path / "h", "bad", "exit 1")
+    watch, kept = listening(tmp_path / "h")
+    async with daemon(tmp_path, Call("write", {"file_path": "a.txt", "content": "x"})) as bench:
+        session = bench.session(settings=settings(allow=False, session__end=[of(bad), of(watch)]))
+        turn = prompted(session, "go")
+        await bench.asked()
+    assert (await finish(turn)).stop == "canceled"
+    assert [one["hook"] for one in told(kept)] == ["session.end"]
+
+
 async def test_watchers_receive_their_events_in_order(tmp_path: Path) -> None:
     watch, kept = listening(tmp_path / "h")
     names = ("session__start", "session__end", "permission__asked", "goal__completed", "tool__execute__after")

@@ -130,7 +130,12 @@ class Recovery:
             state.disown()
         # Use another agent only until a client with more trust sends a prompt, or until its file is back.
         services = self._services
-        agent = await asyncio.to_thread(services.agents.find_or_stand_in, state.trace.agent, services.trust())
+        find, trust = services.agents.find_or_stand_in, services.trust()
+        agent = await asyncio.to_thread(find, state.trace.agent, trust)
+        if foreign and agent.source == "user":
+            # It may loosen rules, so only the user chooses it.
+            state.trace = state.trace.model_copy(update={"agent": "build"})
+            agent = await asyncio.to_thread(find, "build", trust)
         state.share_order(await self._order(root_of(state.trace.trace_id)))
         return Session(state, agent, services, self.features, foreign=foreign)
 

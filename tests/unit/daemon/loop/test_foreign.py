@@ -151,6 +151,25 @@ def log_more(folder: Path, session_id: str, **event: Any) -> None:
     (trace / "events.jsonl").write_text("\n".join([*lines, json.dumps(event)]) + "\n")
 
 
+async def test_imported_session_does_not_choose_an_agent_of_the_user(tmp_path: Path) -> None:
+    folder, session_id = await brought_along(tmp_path)
+    log_more(folder, session_id, event="session_updated", updates={"agent": "free"})
+    agents = folder / "home" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "free.md").write_text("---\nmode: primary\npermission: {edit: allow}\n---\nYou write.\n")
+    write = Call("write", {"file_path": "a.txt", "content": "x"})
+    async with daemon(folder, write, write, "Done.", check=False) as bench:
+        session = await bench.opened(session_id)
+        session.policy.use(default_model="fake/model")
+        running = asyncio.create_task(session.prompt("go on"))
+        await bench.answer("reject")
+        assert (await running).stop == "permission_denied"
+        assert session.state.trace.agent == session.agent.name == "build"
+        async with asyncio.timeout(20):
+            assert (await session.prompt("@free go on")).stop == "end_turn"  # as the user says
+        assert (bench.workspace / "a.txt").exists()
+
+
 LIMIT: Mapping[str, Any] = {"budget_tokens": 10}
 
 

@@ -155,8 +155,9 @@ async def run_step(host: StepHost, stream: ProviderEvents) -> StepOutcome:
         host.receiving(None)
     calls = [part for part in complete.parts if isinstance(part, ToolCallPart)]
     stop: StopReason = complete.stop_reason
-    if calls and stop == "end_turn":
-        stop = "tool_use"  # some servers send "stop" although there are calls to answer
+    # Some servers send "stop" although there are calls to answer. A refusal or a content filter gives a reason.
+    if calls and stop == "end_turn" and not complete.detail:
+        stop = "tool_use"
     if not calls and stop == "tool_use":
         stop = "end_turn"
     if not complete.parts and not calls:
@@ -166,7 +167,7 @@ async def run_step(host: StepHost, stream: ProviderEvents) -> StepOutcome:
     )
     if stop == "tool_use":
         return await run_calls(host, message.tool_calls())
-    # Cut off by max_tokens: the arguments may be incomplete, so nothing is run.
+    # Cut off by max_tokens, or stopped by the provider: the arguments may be incomplete, so nothing is run.
     _refuse(host, calls, _CUT_OFF)
     return StepOutcome(stop, complete.detail)
 

@@ -563,6 +563,19 @@ async def test_a_call_cut_off_by_the_token_limit_is_not_run(tmp_path: Path) -> N
         await session.prompt("again")
 
 
+async def test_calls_of_an_answer_that_was_refused_are_not_run(tmp_path: Path) -> None:
+    call = ToolCallPart(id="c1", name="write", input='{"file_path": "a.txt", "content": "he"}')
+    filtered = Complete((call,), "end_turn", Usage(), "fake", "The content filter ended the answer.")
+    async with daemon(tmp_path, [PartStop(0, call), filtered], "Sorry.") as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        result = await session.prompt("go")
+        assert (result.stop, result.detail) == ("end_turn", "The content filter ended the answer.")
+        (answer,) = results(session.state.messages)
+        assert answer.is_error and answer.content.startswith("Not run")
+        assert not (bench.workspace / "a.txt").exists()
+        await session.prompt("again")
+
+
 async def test_overflow_clears_old_results_and_continues(tmp_path: Path) -> None:
     big = {"command": "seq -s x 6000"}
     turns = [step for _ in range(12) for step in (Call("bash", {**big, "timeout": _ + 1}), "ok")]

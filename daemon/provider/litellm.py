@@ -228,9 +228,10 @@ class LiteLLMProvider:
                     async for chunk in chunks:
                         put(answer.feed(chunk))
                 put(answer.end(_is_finished(chunks)))
-                put(None)
             except Exception as error:
                 put(_error(error, target, request))
+            finally:
+                put(None)  # whatever happens, nobody waits forever
 
         playing = asyncio.run_coroutine_threadsafe(play(), _other_loop())
         try:
@@ -449,7 +450,7 @@ def _words(error: Exception) -> str:
             words = cast("bytes", ast.literal_eval(words)).decode()
     try:
         whole: object = json.loads(words)
-    except ValueError:
+    except (ValueError, RecursionError):
         return words
     listed = array(whole)  # Google's errors may come in a list
     answer = mapping(listed[0] if listed else whole)

@@ -114,7 +114,7 @@ class AnswerBuilder(AnswerParts):
 def _whole(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -128,6 +128,12 @@ async def test_tool_calls_of_sloppy_servers(reply: Reply) -> None:
             False,
             None,
         ),
+        (
+            Reply(status=400, error_type="invalid_request_error", error_message="[" * 5_000),
+            "bad_request",
+            False,
+            None,
+        ),
         (Reply(status=503, error_type="server_error"), "overloaded", True, None),
         (Reply(text=LONG, fault="error_event", error_type="server_error"), "server", True, None),
     ],

@@ -78,6 +78,11 @@ def test_complete_calls_at_index_zero_are_kept_apart() -> None:
     assert [ident for ident, _, _ in calls(end.parts)] == ["c1", "c2"]
 
 
+def test_arguments_that_nest_endlessly_are_kept_as_they_are() -> None:
+    _, end = play(piece(0, "c1", "read", "[" * 5_000), piece(0, "c2", "read", "["))
+    assert calls(end.parts) == [("c1", "read", "[" * 5_001)]
+
+
 def test_calls_without_ids_get_some() -> None:
     _, end = play(piece(0, None, "read", '{"a":1}'), piece(0, None, "read", '{"a":2}'))
     assert calls(end.parts) == [("call_new1", "read", '{"a":1}'), ("call_new2", "read", '{"a":2}')]

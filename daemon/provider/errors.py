@@ -220,8 +220,8 @@ def _number(text: str | None) -> float | None:
         value = float(text) if text else None
     except ValueError:
         return None
-    # float() accepts "nan" and "inf", but no server means them.
-    return value if value is not None and abs(value) < 1e12 else None
+    # float() accepts "nan" and "inf", but no server means them, nor more than a calendar has.
+    return value if value is not None and abs(value) < 1e10 else None
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:

@@ -99,6 +99,12 @@ async def test_the_wait_that_the_server_asks_for_comes_first() -> None:
     assert clock.slept == [42.0]
 
 
+async def test_a_server_that_asks_for_no_wait_gets_the_usual_one() -> None:
+    clock = Clock()
+    await play(Flaky(error("rate_limit", after=0.0), error("rate_limit", after=0.0)), clock)
+    assert clock.slept == [1.0, 2.0]
+
+
 async def test_an_absurd_wait_is_not_waited_for_but_told() -> None:
     clock = Clock()
     with pytest.raises(ProviderError, match=r"^it is rate_limit\. It asks to wait until 14:00") as caught:

@@ -78,6 +78,8 @@ class MessageBuilder(AnswerParts):
     def _feed(self, event: Event) -> list[ProviderEvent]:
         match event.get("type"):
             case "message_start":
+                if self._begun:  # a gateway has asked its model again: calls would run twice
+                    raise self.broken("it begins again")
                 message: Event = event["message"]
                 self._model = message.get("model") or self._model
                 self._count(message.get("usage") or {})
@@ -106,6 +108,8 @@ class MessageBuilder(AnswerParts):
                 self._usage[name] = value
 
     def _block_start(self, at: int, block: Event) -> list[ProviderEvent]:
+        if at in self._open:
+            raise self.broken("a content block begins again")
         growing = GrowingPart(_KINDS.get(str(block.get("type", "")), "unknown"))
         self._open[at] = growing
         match growing.kind:

@@ -244,16 +244,20 @@ _KNOWN_HOSTS = {
 
 def host_of(url: str) -> str:
     """Return the name of the server at a base URL, for messages: a known provider's name, else host and port."""
-    parts = urlsplit(url)
-    return _KNOWN_HOSTS.get(parts.hostname or "") or _address(url)
-
-
-def _address(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port}" if parts.port else (parts.hostname or url)
+    _, host, _ = _shown_parts(url)
+    return _KNOWN_HOSTS.get(re.sub(r":\d*$", "", host).lower(), host)
 
 
 def shown_url(url: str) -> str:
     """Return a base URL for messages, without the user name, password and query it may carry."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{_address(url)}{parts.path.rstrip('/')}"
+    return "".join(_shown_parts(url)).rstrip("/")
+
+
+def _shown_parts(url: str) -> tuple[str, str, str]:
+    """Return scheme, host with its port, and path. Not by ``urlsplit``, which raises for an address to complain about.
+
+    What is before the last ``@`` may be a part of a password, whatever signs it has.
+    """
+    scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
+    host, slash, path = re.split("[?#]", rest.rpartition("@")[2])[0].partition("/")
+    return scheme + mark, host, slash + path

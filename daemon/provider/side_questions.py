@@ -9,6 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from daemon.provider.errors import host_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -31,7 +33,7 @@ async def json_from(
 
     Any: it is what a server sends, so callers must check it.
     """
-    said = f"no answer from {urlsplit(url).hostname}"
+    said = f"no answer from {host_of(url)}"
     try:
         status, data = await _fetch(url, headers or {}, body)
         if status == b"200":

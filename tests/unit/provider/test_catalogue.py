@@ -191,6 +191,12 @@ async def test_wrong_key_and_unreachable_server_are_distinct_errors(provider: st
     assert provider != "custom" or odd.error_kind == "bad_request"
 
 
+@pytest.mark.parametrize("url", ["http://localhost:80a", "http://[::1"])
+async def test_an_address_with_a_typing_error_is_told(url: str) -> None:
+    [found] = await catalogue.providers({"OPENAI_BASE_URL": url}, "openai")
+    assert found.error == f"{url.removeprefix('http://')} does not answer. Check the address and the network."
+
+
 async def test_a_server_without_a_list_of_models_is_still_connected() -> None:
     async with ModelServer() as server:
         found = await one("custom", CUSTOM_API_BASE=f"{server.url}/v1")

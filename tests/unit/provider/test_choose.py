@@ -60,6 +60,13 @@ async def test_server_without_a_model_explains_how_to_name_one() -> None:
     assert "pw" not in choice.notice
 
 
+@pytest.mark.parametrize("url", ["http://localhost:80a", "http://[::1"])
+async def test_an_address_with_a_typing_error_still_gives_a_model(url: str) -> None:
+    choice = await default_model({"OPENAI_BASE_URL": url, "OLLAMA_HOST": url}, None)
+    assert choice.model == DEMO
+    assert url in choice.notice
+
+
 async def test_local_model_notice_does_not_ask_for_a_real_model() -> None:
     async def has_one(env: Mapping[str, str]) -> list[str] | None:
         return ["qwen3:8b"]

@@ -121,6 +121,8 @@ def test_addresses_are_shown_without_what_is_private_in_them() -> None:
     assert host_of("https://api.example") == "api.example"
     assert host_of("https://api.anthropic.com/v1") == "Anthropic"
     assert shown_url("https://api.anthropic.com/v1") == "https://api.anthropic.com/v1"
+    for unusable in ("http://me:p/w@host:80a/v1", "http://me:p?w@[::1/v1", "me:pw@host:80a"):
+        assert "w@" not in shown_url(unusable) + host_of(unusable)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ GRACE_S = 2.0
 _BACKOFF_S = (1.0, 2.0, 4.0, 8.0)
 """Before each restart in a row; after the last one a server stays down until it is wanted again."""
 _STEADY_S = 60.0
-"""A server that ran for so long begins with the first of them again."""
+"""A server that was ready for so long begins with the first of them again."""
 _CANCEL_AGAIN_S = 1.0
 _LONGEST_ERROR = 500
 _ENDS = ("Connection closed", "Session terminated")
@@ -101,6 +101,8 @@ class Connection:
         self._running: asyncio.Task[None] | None = None
         self._up = asyncio.Event()
         """Set while it can be asked."""
+        self._ready_at = math.inf
+        """When it became ready, in the time of the event loop."""
         self._ended = asyncio.Event()
         self._stale = asyncio.Event()
         self._current = asyncio.Event()
@@ -248,9 +250,9 @@ class Connection:
         failures, problem = 0, ""
         try:
             while failures <= len(_BACKOFF_S):
-                began = loop.time()
+                self._ready_at = math.inf
                 problem = await self._attempt()
-                failures = 1 if loop.time() - began > _STEADY_S else failures + 1
+                failures = 1 if loop.time() - self._ready_at > _STEADY_S else failures + 1
                 self.log.line(problem)
                 if self._access is not None and self._access.refused:
                     own = has_own_token(self.spec)
@@ -322,6 +324,7 @@ class Connection:
                 # Beside the tools, which must not wait for a server that never lists its prompts.
                 following = asyncio.create_task(self.content.follow(session))
                 stack.push_async_callback(_canceled, following)
+                self._ready_at = asyncio.get_running_loop().time()
                 while not self._ended.is_set():
                     self._session = session
                     self._up.set()

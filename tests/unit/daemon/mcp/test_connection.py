@@ -299,6 +299,16 @@ async def test_hanging_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert not server.tools
 
 
+async def test_a_server_that_never_answers_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CONNECT_S", 0.5)
+    monkeypatch.setattr(connections, "_STEADY_S", 0.1)  # waiting for an answer is no steady work
+    monkeypatch.setattr(connections, "_BACKOFF_S", (0.1,))
+    async with connected(tmp_path, spec_of(bad_mcp_server, "hang_initialize"), "failed") as server:
+        await until(lambda: "tried again with the next prompt" in server.error, "the end of all attempts", 30)
+
+
 async def test_hanging_call(tmp_path: Path) -> None:
     async with connected(tmp_path, spec_of(bad_mcp_server, "hang_call")) as server:
         with pytest.raises(ToolError, match=r"did not answer within 0\.2 s"):

@@ -178,7 +178,7 @@ async def stdio_streams(
 async def _receive(process: ServerProcess, to_session: MemoryObjectSendStream[Received]) -> None:
     loop, pause = asyncio.get_running_loop(), 0.0
     async for line in _lines(process.stdout):
-        # After a long one the next has to wait as long as that took, so that a flood gets half of a processor at most.
+        # After a long or bad one the next has to wait as long as that took: a flood gets half of a processor at most.
         await asyncio.sleep(pause)
         began, pause = loop.time(), 0.0
         try:
@@ -195,6 +195,9 @@ async def _receive(process: ServerProcess, to_session: MemoryObjectSendStream[Re
             # Programs print to stdout by mistake, and no answer is lost by that; else the request must not wait for it.
             refused = _refusal(line)
             if refused is not None and _is_request(line):
+                if process.unsent > MAX_UNSENT:
+                    return  # it reads none of the answers
+                pause = loop.time() - began
                 text = refused.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.write(text.encode() + b"\n")
                 continue

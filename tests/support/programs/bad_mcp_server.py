@@ -167,6 +167,8 @@ def main() -> None:
             send(id=number, result={"tools": tools(), **cursor})
             if HOW == "flood":
                 flood()
+            while HOW == "bad_requests":  # and it reads none of the answers
+                sys.stdout.write('{"jsonrpc":"2.0","id":1,"method":7}\n' * 1000)
         elif method == "tools/call":
             call(number)
         elif method.startswith(("prompts/", "resources/")):

@@ -19,6 +19,7 @@ import pytest
 import pytest_asyncio
 
 from daemon.mcp import connection as connections
+from daemon.mcp import transports
 from daemon.mcp.configuration import ServerSpec
 from daemon.mcp.connection import Connection
 from daemon.mcp.requested import requested, wanted_in
@@ -325,6 +326,14 @@ async def test_a_flood_of_notifications(tmp_path: Path) -> None:
             await called(flood, 0.5)
         assert len(flood.log.text()) <= MAX_BYTES
     assert (tmp_path / "log").stat().st_size <= MAX_BYTES
+
+
+async def test_bad_requests_whose_answers_nobody_reads_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transports, "MAX_UNSENT", 10_000)
+    async with connected(tmp_path, spec_of(bad_mcp_server, "bad_requests")) as server:
+        await until(lambda: server.state == "failed", "the end of the connection", 60)
 
 
 async def test_a_result_after_much_progress(tmp_path: Path) -> None:

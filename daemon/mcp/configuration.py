@@ -27,6 +27,7 @@ from tools.json_access import array, without_comments
 from tools.localization import n, noted, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
+from tools.redaction.probable_secrets import SECRET_NAME, may_be_secret
 from tools.text.terminal import shown_brief
 from tools.text.validation import unreadable
 
@@ -300,7 +301,6 @@ def _short(name: str) -> str:
 
 # -- values that are probably secret, in each form in which a server may repeat them --
 
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|PWD|CREDENTIAL|AUTH(?!OR)|BEARER|COOKIE|_PAT$", re.IGNORECASE)
 _MOST_SECRETS = 20
 """Values of one server; each has up to five forms."""
 
@@ -315,18 +315,18 @@ def _values(spec: ServerSpec) -> Iterator[str]:
     for url in (spec.url, *spec.command, *(value for _, value in spec.env)):
         yield from _of_url(url)
     for name, value in spec.headers:
-        if not _may_be_secret(name, value):
+        if not may_be_secret(name, value):
             continue
         scheme, _, rest = value.strip().rpartition(" ")
         yield from (value, rest)
         if scheme.lower() == "basic":
             yield from _of_pair(_decoded(rest))
-    yield from (value for name, value in spec.env if _SECRET.search(name))
+    yield from (value for name, value in spec.env if SECRET_NAME.search(name))
     for before, argument in pairwise(("", *spec.command)):
         name, equals, value = argument.partition("=")
-        if equals and _SECRET.search(name):
+        if equals and SECRET_NAME.search(name):
             yield value
-        elif before.startswith("-") and "=" not in before and _SECRET.search(before):
+        elif before.startswith("-") and "=" not in before and SECRET_NAME.search(before):
             yield argument
 
 
@@ -340,17 +340,7 @@ def _of_url(text: str) -> Iterator[str]:
     if user or password:
         yield from _of_pair(f"{user}:{password}")
     yield parts.password or ""
-    yield from (value for name, value in parse_qsl(parts.query) if _may_be_secret(name, value))
-
-
-_ORDINARY = re.compile(r"[A-Za-z]{1,15}(?:[\s,;:/+._-]{1,2}[A-Za-z]{1,15})*|[\d.-]{1,10}")
-"""Words and dates, which must not vanish from conversations: ``application/json``, ``database,functions``."""
-
-
-def _may_be_secret(name: str, value: str) -> bool:
-    """Return whether the value of a header, or of a part of a query, may be secret."""
-    named = _SECRET.search(name) is not None or "authorization" in name.lower()
-    return named or _ORDINARY.fullmatch(value.strip()) is None
+    yield from (value for name, value in parse_qsl(parts.query) if may_be_secret(name, value))
 
 
 def _of_pair(pair: str) -> Iterator[str]:

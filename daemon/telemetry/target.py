@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from tools.localization import t
+from tools.redaction.probable_secrets import may_be_secret
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def target_of(endpoint: str | None, env: Mapping[str, str]) -> Target:
     from opentelemetry.util.re import parse_env_headers
 
     headers = dict(parse_env_headers(env.get(f"{_PREFIX}HEADERS", ""), liberal=True))
-    SECRETS.register([part for value in headers.values() for part in (value, value.rpartition(" ")[2])])
+    secret = [value for name, value in headers.items() if may_be_secret(name, value)]
+    SECRETS.register([part for value in secret for part in (value, value.rpartition(" ")[2])])
     try:
         timeout_s = float(env.get(f"{_PREFIX}TIMEOUT") or 10.0)
     except ValueError:

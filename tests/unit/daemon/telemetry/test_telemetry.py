@@ -267,6 +267,14 @@ async def test_variables_of_the_client_name_collector_and_headers(tmp_path: Path
         )
 
 
+def test_ordinary_words_in_headers_do_not_vanish_from_sessions() -> None:
+    headers = "x-scope-orgid=production,x-honeycomb-team=abcdef0123456789"
+    target = target_of(None, {"OTEL_EXPORTER_OTLP_HEADERS": headers})
+    assert target.headers["x-scope-orgid"] == "production"
+    assert SECRETS.text("deploy to production") == "deploy to production"
+    assert "abcdef" not in SECRETS.text("abcdef0123456789")
+
+
 @pytest.mark.parametrize(
     ("endpoint", "env"),
     [

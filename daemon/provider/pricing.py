@@ -168,6 +168,10 @@ def _bare(model: str) -> str:
     return name if slash and provider in ("anthropic", "openai") else model
 
 
+_LONG = re.compile(r"input_cost_per_token(_above_(\d{1,5})k_tokens)")
+"""The key of litellm's list for the price of a prompt of more than so many thousand tokens."""
+
+
 def _from_litellm(model: str) -> ModelInfo | None:
     """Return the price of litellm's list, if that is loaded: importing it takes seconds and 170 MB."""
     library = sys.modules.get("litellm")
@@ -186,10 +190,19 @@ def _from_litellm(model: str) -> ModelInfo | None:
     listed = number("max_input_tokens", number("max_tokens", 0))
     window = int(listed or UNKNOWN.context_window)
     output = int(number("max_output_tokens", UNKNOWN.max_output))
-    paid = number("input_cost_per_token", -1) * MILLION
-    if paid < 0 or not same:
+    if number("input_cost_per_token", -1) < 0 or not same:
         return ModelInfo(window, output, window_assumed=not listed)
-    read = number("cache_read_input_token_cost", paid / MILLION) * MILLION
-    write = number("cache_creation_input_token_cost", paid / MILLION) * MILLION
-    out = number("output_cost_per_token", 0) * MILLION
-    return ModelInfo(window, output, Price(paid, out, read, write), window_assumed=not listed)
+
+    def price(above: str = "") -> Price:
+        paid = number(f"input_cost_per_token{above}", 0)
+        out = number(f"output_cost_per_token{above}", number("output_cost_per_token", 0))
+        read = number(f"cache_read_input_token_cost{above}", paid)
+        write = number(f"cache_creation_input_token_cost{above}", paid)
+        return Price(paid * MILLION, out * MILLION, read * MILLION, write * MILLION)
+
+    info = ModelInfo(window, output, price(), window_assumed=not listed)
+    steps = [(int(found[2]) * 1000, found[1]) for found in map(_LONG.fullmatch, entry) if found]
+    if not steps:
+        return info
+    long_from, above = min(steps)
+    return replace(info, long_from=long_from, long_price=price(above))

@@ -83,6 +83,23 @@ def test_the_list_of_litellm_is_used_when_it_is_there_anyway(monkeypatch: pytest
     assert cost("groq/other", Usage(input=1)) is None
 
 
+def test_the_list_of_litellm_has_prices_of_long_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {
+        "input_cost_per_token": 1e-6,
+        "input_cost_per_token_above_200k_tokens": 2e-6,
+        "input_cost_per_token_above_200k_tokens_priority": 9e-6,
+        "output_cost_per_token": 4e-6,
+        "output_cost_per_token_above_200k_tokens": 6e-6,
+        "cache_read_input_token_cost": 1e-7,
+        "cache_read_input_token_cost_above_200k_tokens": 2e-7,
+    }
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost={"gemini/pro": entry}))
+    short = Usage(input=100_000, cache_read=100_000, output=10_000)
+    assert cost("gemini/pro", short) == pytest.approx(0.1 + 0.01 + 0.04)
+    long = Usage(input=100_001, cache_read=100_000, output=10_000)
+    assert cost("gemini/pro", long) == pytest.approx(0.200002 + 0.02 + 0.06)
+
+
 @pytest.mark.parametrize(
     ("model", "priced"),
     [

@@ -23,6 +23,7 @@ from msgspec import Struct, field
 
 from daemon.provider import answer_guard, errors, openai_wire
 from daemon.provider.answer_guard import AnswerRefusedError, provider_error
+from daemon.provider.anthropic_wire import thinking_of
 from daemon.provider.cloud_sign_in import in_environment, shorten_google_check
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent, ProviderEvents
 from daemon.provider.openai_stream import AnswerBuilder
@@ -71,6 +72,8 @@ _OUR_NAME = {
 }
 """Headers in place of those with litellm's name and address, spelled as it spells them."""
 _WANT_REASONING_BACK = ("deepseek", "moonshot")
+_CLAUDE = re.compile(r"(?:bedrock|vertex_ai|azure_ai)/.*?(claude-.*)")
+"""A Claude of a cloud that has Anthropic's own rules, and its name there."""
 _MAX_WORDS = 600
 _EFFORTS = ((4_000, "low"), (10_000, "medium"))
 
@@ -378,6 +381,8 @@ def _arguments(target: _ModelTarget, request: ModelRequest, timeout_s: float) ->
         "_skip_mcp_handler": True,
         **target.options,
     }
+    if not _may_think(target.model, args["messages"]):
+        args.pop("reasoning_effort", None)
     if request.tools:
         args["tools"] = openai_wire.tools(request.tools)
     if request.temperature is not None:
@@ -387,6 +392,15 @@ def _arguments(target: _ModelTarget, request: ModelRequest, timeout_s: float) ->
     if target.key:
         args["api_key"] = target.key
     return args
+
+
+def _may_think(model: str, messages: list[dict[str, Any]]) -> bool:
+    """Return whether thinking may be enabled: older Claudes want that before their last calls back. We keep none."""
+    claude = _CLAUDE.match(model)
+    if claude is None or thinking_of(claude[1]) != "budget":
+        return True
+    last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
+    return last is None or "tool_calls" not in last
 
 
 def _error(error: Exception, target: _ModelTarget, request: ModelRequest) -> Exception:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
 from daemon.provider.choose import provider_for
-from daemon.provider.model_calls import Complete, TextDelta
+from daemon.provider.model_calls import Complete, PromptMessage, TextDelta
 from tests.support.fakes.model_replies import Call, Reply
 from tests.support.fakes.model_server import ModelServer
 from tests.support.scenarios.model_requests import (
@@ -275,3 +275,19 @@ def service_account(token_url: str) -> dict[str, str]:
         "client_email": "agent@my-project.iam.example",
         "token_uri": token_url,
     }
+
+
+@pytest.mark.parametrize(
+    ("talk", "thinks"), [(TALK[:1], True), (TALK, False), ((*TALK, assistant("b")), True)]
+)
+async def test_claude_in_a_cloud_thinks_only_where_it_may(
+    talk: tuple[PromptMessage, ...], thinks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of it must begin with its thinking, which the other wire does not keep."""
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    place = PLACES["Amazon Bedrock"]
+    provider, named = provider_for(place.model)
+    async with ModelServer(["yes"], api_key=KEY) as server:
+        env = environment(place, server)
+        await collect(provider.stream(request(*talk, model=named, env=env, thinking_tokens=8_000)))
+    assert ("thinking" in server.requests[0].json.get("additionalModelRequestFields", {})) is thinks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from daemon.mcp.elicitation import BadRequestError
 from tools.access import MCP_SAMPLING, suggestions
@@ -23,6 +24,7 @@ MOST_TOKENS = 4_000
 """Tokens of an answer, whatever the server wants."""
 MOST_CHARACTERS = 200_000
 """Characters of everything that is sent."""
+MOST_MESSAGES = 500
 _SHOWN = 4_000
 """Characters that the user sees; the middle of a longer text is left out."""
 _TASK = "Answer the request of a program. You have no tools."
@@ -71,21 +73,21 @@ def sample(params: types.CreateMessageRequestParams) -> Sample:
     """Return the request of a server. Raises BadRequestError."""
     if params.tools:
         raise BadRequestError("the model is not given tools")
-    messages: list[SideMessage] = []
-    for message in params.messages:
+    told: list[SideMessage] = []
+    for message in params.messages[: MOST_MESSAGES + 1]:
         blocks = message.content if isinstance(message.content, list) else [message.content]
         for block in blocks:
             if block.type != "text":
                 raise BadRequestError("only text can be sent to the model")
-            # A server may repeat a key that it was given.
-            messages.append((message.role, SECRETS.text(block.text[: MOST_CHARACTERS + 1])))
-    made = Sample(
-        SECRETS.text((params.system_prompt or _TASK)[: MOST_CHARACTERS + 1]),
-        tuple(messages),
-        min(params.max_tokens, MOST_TOKENS),
-    )
-    if not any(text.strip() for _, text in messages) or made.max_tokens < 1:
+            told.append((message.role, block.text))
+    made = Sample(params.system_prompt or _TASK, tuple(told), min(params.max_tokens, MOST_TOKENS))
+    if not any(text.strip() for _, text in told) or made.max_tokens < 1:
         raise BadRequestError("it must have a message and max_tokens of at least 1")
-    if made.characters > MOST_CHARACTERS:
-        raise BadRequestError(f"it may have at most {MOST_CHARACTERS:,} characters")
-    return made
+    # Before secrets are looked for, which takes seconds in the longest message that a server may send.
+    if made.characters > MOST_CHARACTERS or len(told) > MOST_MESSAGES:
+        raise BadRequestError(
+            f"it may have at most {MOST_CHARACTERS:,} characters in {MOST_MESSAGES} messages"
+        )
+    # A server may repeat a key that it was given.
+    messages = tuple((role, SECRETS.text(text)) for role, text in told)
+    return replace(made, system=SECRETS.text(made.system), messages=messages)

@@ -86,6 +86,8 @@ class Paced(ObjectReceiveStream[Received]):
         self._second = 0.0
         """When ``_notes`` begins again, in the time of the event loop."""
         self._dropped = 0
+        self._reading: asyncio.Future[Received] | None = None
+        """A read that goes on: ended in the middle, it might lose a message."""
 
     @property
     def last_context(self) -> Context | None:
@@ -104,10 +106,10 @@ class Paced(ObjectReceiveStream[Received]):
     async def _next(self) -> Received:
         loop = asyncio.get_running_loop()
         while not self._due:
-            received = await self._stream.receive()
-            kind = _kind(received)
-            if kind is None:
-                self._due += (*self._held.values(), received)
+            received = await self._read()
+            kind = None if received is None else _kind(received)
+            if received is None or kind is None:
+                self._due += (*self._held.values(), *([] if received is None else [received]))
                 self._held.clear()
                 continue
             if loop.time() > self._second:
@@ -121,6 +123,22 @@ class Paced(ObjectReceiveStream[Received]):
             if self._dropped % _DROPPED_BURST == 0:
                 await asyncio.sleep(_PAUSE_S)
         return self._due.popleft()
+
+    async def _read(self) -> Received | None:
+        """Return what the server sends next; None when a second has passed with notifications held back."""
+        if self._reading is None and not self._held:
+            return await self._stream.receive()
+        reading = self._reading = self._reading or asyncio.ensure_future(self._stream.receive())
+        left_s = max(0.0, self._second - asyncio.get_running_loop().time()) if self._held else None
+        try:
+            await asyncio.wait({reading}, timeout=left_s)
+        except asyncio.CancelledError:
+            reading.cancel()
+            raise
+        if not reading.done():
+            return None
+        self._reading = None
+        return reading.result()
 
     async def aclose(self) -> None:
         """Close the stream."""

@@ -143,6 +143,7 @@ def flood() -> None:
 
 
 def main() -> None:
+    listed = False
     for line in sys.stdin:
         message = json.loads(line)
         number, method = message.get("id"), message.get("method", "")
@@ -164,7 +165,9 @@ def main() -> None:
             cursor = {"nextCursor": "more"} if HOW == "endless" else {}
             if HOW == "ask_outside":
                 ask(1_000)
-            send(id=number, result={"tools": tools(), **cursor})
+            late = [tool("late")] if HOW == "late_change" and listed else []
+            send(id=number, result={"tools": [*tools(), *late], **cursor})
+            listed = True
             if HOW == "flood":
                 flood()
             while HOW == "bad_requests":  # and it reads none of the answers
@@ -173,6 +176,10 @@ def main() -> None:
             call(number)
         elif method.startswith(("prompts/", "resources/")):
             content(number, method, message.get("params"))
+            if HOW == "late_change" and method == "resources/templates/list":  # the last that it is asked
+                for _ in range(300):
+                    send(method="notifications/message", params={"level": "debug", "data": "busy"})
+                send(method="notifications/tools/list_changed")
 
 
 if __name__ == "__main__":

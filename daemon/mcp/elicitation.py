@@ -311,13 +311,16 @@ def _words(text: str, length: int) -> str:
 
 def page_question(server: str, message: str, url: str) -> Question:
     """Return the question of a server that wants the user to open a page. Raises BadRequestError."""
+    unfit = BadRequestError("the URL must begin with http:// or https://, without a user, and be short")
+    if len(url) > LONGEST_URL:  # first: the codec for host names takes a minute for millions of characters
+        raise unfit
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna").decode()
     except (ValueError, UnicodeError) as error:
         raise BadRequestError("the URL is not valid") from error
-    if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or len(url) > LONGEST_URL:
-        raise BadRequestError("the URL must begin with http:// or https://, without a user, and be short")
+    if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc:
+        raise unfit
     lines = [
         t("The MCP server {server} asks you to open a page of {host}:", server=shown_line(server), host=host),
         shown_line(url),

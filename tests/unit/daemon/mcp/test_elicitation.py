@@ -128,6 +128,8 @@ def test_pages_are_shown_with_their_host() -> None:
     for url in ("file:///etc/passwd", "javascript:alert(1)", "https://a@b.example", "https://", "https://[x"):
         with pytest.raises(BadRequestError):
             page_question("bank", "", url)
+    with pytest.raises(BadRequestError, match="be short"):  # not by way of the slow codec for host names
+        page_question("bank", "", f"https://{'ä' * 100_000}.example")
 
 
 _JSON = st.recursive(

@@ -105,8 +105,8 @@ def public_place(url: str | None, host: str, port: int, *, plain: bool) -> Place
                 host=host,
             )
         )
-    found = urlsplit(url)
     with contextlib.suppress(ValueError):
+        found = urlsplit(url)
         if (
             found.scheme in _DEFAULT_PORTS
             and found.hostname

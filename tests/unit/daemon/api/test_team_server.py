@@ -269,6 +269,7 @@ async def test_behind_tls_only_the_public_address_counts(store: SqlTraceStore) -
         ("127.0.0.1", "https://u:p@x", False, "is not an address"),
         ("127.0.0.1", "https://x:99999", False, "is not an address"),
         ("127.0.0.1", "https://", False, "is not an address"),
+        ("127.0.0.1", "https://[::1", False, "is not an address"),
     ],
 )
 def test_unsafe_addresses_are_refused(host: str, url: str | None, plain: bool, words: str) -> None:

@@ -85,7 +85,8 @@ async def with_retry(
             asked = error.retry_after_s
             if asked is not None and asked > longest:
                 raise _too_long(error, now() + timedelta(seconds=asked), now()) from error
-            delay = asked or _delay(attempt, rand)  # 0 is a date that has passed: all attempts would fail at once
+            # 0 is a date that has passed: all attempts would fail at once.
+            delay = asked or _delay(attempt, rand)
             reason = t(_WORDS[error.kind]) if error.kind in _WORDS else str(error)
         yield Retry(attempt, delay, reason, attempts)
         await sleep(delay)

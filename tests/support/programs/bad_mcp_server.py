@@ -22,6 +22,10 @@ def tool(name: str, schema: object = None, description: str = "d") -> dict[str, 
     return {"name": name, "description": description, "inputSchema": schema or {"type": "object"}}
 
 
+changes: list[dict[str, Any]] = []
+"""One more with each listing."""
+
+
 def tools() -> list[dict[str, Any]]:
     deep: dict[str, Any] = {}
     for _ in range(50):
@@ -48,6 +52,9 @@ def tools() -> list[dict[str, Any]]:
         return [tool("work", schema, f"Use {key}"), {"name": f"bad {key}"}]
     if HOW == "rug":
         return [tool("work", description=Path(sys.argv[2]).read_text())]
+    if HOW == "late_change":
+        changes.append(tool(f"change_{len(changes)}"))
+        return changes[:]
     if HOW == "described":
         return [tool("reader", description=BIDI)]
     return [tool("work"), tool("other.work"), tool("other_work"), tool("w" * 100)]
@@ -122,6 +129,10 @@ def content(number: int, method: str, params: dict[str, Any]) -> None:
         send(id=number, result={"resources": [*odd, *found], "nextCursor": str(page + 1)})
     elif method == "resources/templates/list":
         send(id=number, error={"code": -32601, "message": "no templates"})
+        if HOW == "late_change":  # nothing more is asked after that
+            for _ in range(300):
+                send(method="notifications/message", params={"level": "debug", "data": "busy"})
+            send(method="notifications/tools/list_changed")
     elif HOW == "huge":
         huge(number)
     elif HOW == "nonsense":
@@ -143,7 +154,6 @@ def flood() -> None:
 
 
 def main() -> None:
-    listed = False
     for line in sys.stdin:
         message = json.loads(line)
         number, method = message.get("id"), message.get("method", "")
@@ -165,9 +175,7 @@ def main() -> None:
             cursor = {"nextCursor": "more"} if HOW == "endless" else {}
             if HOW == "ask_outside":
                 ask(1_000)
-            late = [tool("late")] if HOW == "late_change" and listed else []
-            send(id=number, result={"tools": [*tools(), *late], **cursor})
-            listed = True
+            send(id=number, result={"tools": tools(), **cursor})
             if HOW == "flood":
                 flood()
             while HOW == "bad_requests":  # and it reads none of the answers
@@ -176,10 +184,6 @@ def main() -> None:
             call(number)
         elif method.startswith(("prompts/", "resources/")):
             content(number, method, message.get("params"))
-            if HOW == "late_change" and method == "resources/templates/list":  # the last that it is asked
-                for _ in range(300):
-                    send(method="notifications/message", params={"level": "debug", "data": "busy"})
-                send(method="notifications/tools/list_changed")
 
 
 if __name__ == "__main__":

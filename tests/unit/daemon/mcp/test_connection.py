@@ -330,7 +330,7 @@ async def test_a_flood_of_notifications(tmp_path: Path) -> None:
 
 async def test_a_change_announced_behind_a_flood_is_heard(tmp_path: Path) -> None:
     async with connected(tmp_path, spec_of(bad_mcp_server, "late_change")) as server:
-        await until(lambda: any(tool.name == "late" for tool in server.tools), "the new list", 30)
+        await until(lambda: any(tool.name == "change_1" for tool in server.tools), "the new list", 30)
 
 
 async def test_bad_requests_whose_answers_nobody_reads_end(

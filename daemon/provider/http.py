@@ -102,6 +102,8 @@ class Http:
         loop = asyncio.get_running_loop()
         if self._session is None or self._session[1] is not loop:
             await asyncio.to_thread(load)
+        # Another request may have opened it meanwhile.
+        if self._session is None or self._session[1] is not loop:
             import aiohttp
 
             timeout = aiohttp.ClientTimeout(

@@ -215,6 +215,7 @@ class Hub:
 
     async def close(self) -> None:
         """Stop following."""
+        self.opened.cancel()  # it may still be reading, and would begin to follow afterwards
         self._bus.unsubscribe(self._heard)
         if self._pump is not None:
             self._pump.cancel()

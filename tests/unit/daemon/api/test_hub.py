@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.api.frames import EncodedItem, Subscription
-from daemon.api.hub import ClientLimits, HubClient
+from daemon.api.hub import ClientLimits, Hub, HubClient
+from daemon.api.step_views import StepViews
+from daemon.bus import Bus
+from tests.support.drivers.waiting import until
+from tests.support.fakes.memory_store import MemoryTraceStore
 
 
 def entry(event_id: int, size: int = 1) -> EncodedItem:
@@ -91,3 +97,30 @@ async def test_deltas_from_before_what_was_read_of_the_log_are_dropped() -> None
     client.event_id = 2
     client.caught_up()
     assert await client.take() == ["0", "3"]
+
+
+class SlowStore(MemoryTraceStore):
+    """Reads where a log ends when ``go`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def last_event_id(self, trace_id: str) -> int:
+        self.asked.set()
+        self.go.wait(60)
+        return 0
+
+
+async def test_a_hub_that_is_closed_while_it_opens_leaves_no_task() -> None:
+    store = SlowStore()
+    before = asyncio.all_tasks()
+    with ThreadPoolExecutor(1) as threads:
+        hub = Hub(
+            "t", store, Bus(), ClientLimits(), views=StepViews(store), encoders=threads, readers=threads
+        )
+        await until(store.asked.is_set, "the question for the end of the log")
+        await hub.close()
+        store.go.set()
+        await asyncio.wait({hub.opened})
+    assert asyncio.all_tasks() == before

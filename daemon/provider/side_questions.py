@@ -65,7 +65,7 @@ async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] |
         status = re.match(rb"HTTP/1\.\d (\d{3})\b", head)
         if status is None or status[1] != b"200":
             return status[1] if status else b"", head.partition(b"\r\n")[0]
-        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+        length = re.search(rb"\ncontent-length: *(\d+)", head, re.IGNORECASE)
         if length and int(length[1]) > MAX_ANSWER:
             raise ValueError("the answer is too long")
         if length:

@@ -240,14 +240,20 @@ def web(call: ProgramCall) -> Meaning:
     return Meaning(paths=tuple(found), opaque=runs(call))
 
 
+_BSD_ENVIRONMENT = re.compile(r"-(?!-)\S*e")
+_BSD = re.compile(r"-(?!-)\S*x")
 _ENVIRONMENTS = Word("/proc/*/environ", glob=True, source="/proc/*/environ")
 
 
 def ps(call: ProgramCall) -> Meaning:
     """Return the meaning of ps: ``e`` without a dash, a column and, on macOS, -E show the environment of processes."""
     columns = call.parsed.values(("-o", "-O", "--format"))
+    texts = [word.text for word in call.args]
+    # With -x in it, ps reads all of its options once more, in the style of BSD: ``ps -axe`` is ``ps axe``.
+    again = any(map(_BSD.match, texts)) and any(map(_BSD_ENVIRONMENT.match, texts))
     if (
-        any(not word.known or word.glob or "e" in word.text for word in call.parsed.operands)
+        again
+        or any(not word.known or word.glob or "e" in word.text for word in call.parsed.operands)
         or any(not word.known or word.glob or "environ" in word.text for word in columns)
         or call.parsed.has(("-E",))
     ):
@@ -258,7 +264,10 @@ def ps(call: ProgramCall) -> Meaning:
 _JQ_VALUES = names("--arg --argjson")
 _JQ_FILES = names("--slurpfile --rawfile --argfile")
 _JQ_READS = re.compile(r"(?<![.\w\"$])(?:import|include|modulemeta)\b(?!\s*:)")
-_JQ_ENVIRONMENT = re.compile(r"(?<![.\w\"$])env\b(?!\s*:)|(?<![.\w\"])ENV\b")
+_JQ_ENVIRONMENT = re.compile(
+    r"(?<![.\w\"$])env\b(?!\s*:)|(?<![.\w\"])ENV\b|\[.*(?<![.\w\"$])env\b", re.DOTALL
+)
+"""``{env: 1}`` names a key, but ``path(.[env:])`` shows the environment."""
 
 
 def jq(call: ProgramCall) -> Meaning:

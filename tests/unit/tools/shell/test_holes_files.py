@@ -179,7 +179,20 @@ def test_everyday_commands_are_not_asked_about(line: str, workspace: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "line", ["ps eww", "ps axe", "ps e -o cmd", "ps $X", "ps -N e", "ps -eo pid,environ", "ps -o $X", "ps -E"]
+    "line",
+    [
+        "ps eww",
+        "ps axe",
+        "ps e -o cmd",
+        "ps $X",
+        "ps -N e",
+        "ps -eo pid,environ",
+        "ps -o $X",
+        "ps -E",
+        "ps -auxe",
+        "ps -e -x",
+        "ps -ax -f -e",
+    ],
 )
 def test_ps_shows_environments(line: str) -> None:
     ask = question(line, CommandPlace(Path("/w"), Path("/home/me")))

@@ -231,6 +231,7 @@ CASES = [
     ("jq . a", "r:a"),
     ("jq 'import \"a\" as $a; .' b", "r:*~ r:b"),
     ("jq -n env", "r:/proc/*/environ~"),
+    ("jq -n 'path(.[env:5])'", "r:/proc/*/environ~"),
     ("strings @a", "r:*~ r:@a r:a"),
     ("rg --ignore x .env", "r:.env r:.env/*~ r:x"),
     ("grep x --binary .env", "r:.env"),

@@ -334,7 +334,7 @@ MAX_INDEX = 32 * 1024 * 1024
 _RUNS = re.compile(
     r"\[\s*(?:filter|alias|include|includeif|gpg|pager|difftool|credential|remote-\w+|man|browser)\b|\[\s*(?:diff|merge)[\s.]+\S|"
     r"(?:^|\])\s*(?:fsmonitor|pager|sshcommand|hookspath|external|textconv|command|program|showsignature|worktreeconfig|"
-    r"attributesfile|askpass|editor|gitproxy|alternaterefscommand|uploadpack|receivepack|vcs|partialclone)\s*(?:=|$)",
+    r"attributesfile|askpass|editor|gitproxy|alternaterefscommand|uploadpack|receivepack|vcs|partialclone|promisor)\s*(?:=|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _SUBMODULE = b"\x00\x00\xe0\x00"

@@ -82,6 +82,7 @@ def test_git_of_a_repository_that_names_programs_is_among_them() -> None:
         ("core.sshCommand", "cmd"), ("core.pager", "cmd"), ("merge.x.driver", "cmd"),
         ("extensions.worktreeConfig", "true"), ("man.x.cmd", "cmd"), ("browser.x.cmd", "cmd"),
         ("remote.x.uploadpack", "cmd"), ("remote.x.vcs", "x"), ("extensions.partialClone", "x"),
+        ("remote.x.promisor", "true"),
     ],
 )  # fmt: skip
 def test_git_settings_that_name_programs_are_detected(tmp_path: Path, name: str, value: str) -> None:

@@ -86,6 +86,8 @@ def may_hold_code(name: str) -> bool:
 DECLARES = frozenset(["export", "declare", "typeset", "local", "readonly"])
 _SETS_NAMES = DECLARES | frozenset(["read", "unset", "getopts", "mapfile", "readarray"])
 _CHANGES = names("shopt enable bind complete compgen compopt fc let coproc alias unalias trap hash")
+_LETTERS = {"printf": "v", "jobs": "x", "wait": "p"}
+"""Options that set a variable, or run a command: ``jobs -sx rm``."""
 _SET = re.compile(r"[-+][eux]+o?|[-+]o|pipefail|errexit|nounset|xtrace")
 _DECLARE_OPTIONS = re.compile(r"-[xrgp]+")
 
@@ -101,9 +103,9 @@ def decides(name: str, args: Sequence[Word]) -> str:
         changes = changes and not (first == "--" and args[0].known)
     if name in ("eval", "source", ".") and not all(word.known for word in args):
         changes = True
-    if name in ("printf", "jobs", "wait") and first.startswith("-"):
-        # An expansion may also be the option.
-        changes = re.match(r"-(?:[prv]|x)", first) is not None
+    if name in _LETTERS:
+        given = texts[:1] if name == "printf" else texts
+        changes = any(text.startswith("-") and _LETTERS[name] in text for text in given)
     if name == "printf" and args and not args[0].known and not re.match(r"\"[^$`\"-]|'", args[0].source):
         changes = True
     if changes:

@@ -407,9 +407,10 @@ def _declares(call: ProgramCall) -> Meaning:
     """Return the meaning of ``export NAME=value``, which applies to all later commands; ``read NAME`` sets it from
     elsewhere."""
     pairs = _pairs(call.args)
-    return Meaning(
-        tuple(git.repositories(pairs)), opaque=environment.opaque(pairs, alone=True) or files.runs(call)
-    )
+    opaque = environment.opaque(pairs, alone=True) or files.runs(call)
+    # Which variables the programs of the table obey is not known, only that these change nothing.
+    harmless = call.name == "export" and len(pairs) == len(call.args) and environment.harmless(pairs)
+    return Meaning(tuple(git.repositories(pairs)), opaque=opaque, read_only=harmless and not opaque)
 
 
 def _pairs(args: Sequence[Word]) -> list[tuple[str, Word]]:

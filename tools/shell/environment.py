@@ -72,6 +72,14 @@ def changes_shell(name: str) -> bool:
     return _is(name, "shell")
 
 
+def changes_later(name: str) -> bool:
+    """Return whether this variable changes what commands do when the line sets it: if it is exported already, they
+    get the new value."""
+    return changes_shell(name) or (
+        not _is(name, "harmless") and _is(name, "dangerous", "settings", "searched")
+    )
+
+
 def assigned_by_shell(name: str) -> bool:
     """Return whether this variable may have another value than the line assigns."""
     return _is(name, "own", "shell")
@@ -125,7 +133,8 @@ def decides(name: str, args: Sequence[Word]) -> str:
             or ("[" in word.text.partition("=")[0] and not option)
         ):
             return t("{name} sets a variable whose name is only known at run time", name=name)
-        if given is not None and changes_shell(given[1]) and name != "unset":
+        changes = changes_shell if name in DECLARES else changes_later
+        if given is not None and changes(given[1]) and name != "unset":
             return t("it changes {given}", given=given[1])
         if name in DECLARES and word.text.partition("=")[2].startswith("("):
             return t("{name} evaluates values", name=name)

@@ -139,7 +139,7 @@ class _Question:
             runs = self._paths.runs_of_repository(folder, known.repository)
             known = replace(known, read_only=not runs)
         self.read_only = self.read_only and known.read_only
-        if command.words and not known.read_only and not known.glue:
+        if command.words and not known.read_only and not (known.glue and command.words[0].text != "export"):
             self.unread.add(text)
         self._judge(command, text, known)
         if command.words and (known.plain or known.glue) and not known.opaque:

@@ -18,7 +18,14 @@ from msgspec.structs import replace
 from tools.localization import t
 from tools.shell.bash_words import UnclearError, Word, is_number, names
 from tools.shell.command_line import Folders, ParsedLine, Redirection, Simple, Ways, join, moved, shown_word
-from tools.shell.environment import DECLARES, assigned_by_shell, changes_shell, decides, may_hold_code
+from tools.shell.environment import (
+    DECLARES,
+    assigned_by_shell,
+    changes_later,
+    changes_shell,
+    decides,
+    may_hold_code,
+)
 from tools.shell.nodes import LINES, PLACES, STATEMENTS, NodeReader, parsed
 from tools.shell.redirections import Redirections
 
@@ -168,7 +175,7 @@ class _Walk(NodeReader):
             elif child.type == "select":
                 self.doubt(t("{value} in it", value=child.type))
             elif child.type == "variable_name":
-                if changes_shell(self.source(child)):
+                if changes_later(self.source(child)):
                     self.doubt(t("it changes {node}", node=self.source(child)))
             elif child.is_named or child.is_error:
                 if last is not None and last.type in STATEMENTS and "\n" not in self.between(last, child):

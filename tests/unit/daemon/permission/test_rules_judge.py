@@ -144,6 +144,15 @@ def test_unsandboxed_opaque_command_needs_an_exact_rule() -> None:
     auto = RuleSet(mode="auto", trust="trusted")
     assert [auto.judge(ask).action for ask in (free, boxed, command("ls"))] == ["ask", "allow", "allow"]
     assert "in the sandbox it would not need approval" in reason_words(star.judge(free).reasons[0])
+    exported = Access("bash", "export X=1", glue=True)
+    both = PermissionAsk(
+        "bash",
+        ("export X=1", "ls"),
+        "",
+        accesses=(exported, Access("bash", "ls")),
+        unread=frozenset({"export X=1"}),
+    )
+    assert [rules.judge(both).action for rules in (auto, star)] == ["ask", "ask"]
     plain = Access("bash", "CI=1 npm test", plain="npm test")
     said = PermissionAsk(
         "bash", ("CI=1 npm test",), "", accesses=(plain,), unread=frozenset({"CI=1 npm test"})

@@ -25,7 +25,8 @@ PLACE = CommandPlace(Path("/w"), Path("/home/me"))
         "git show HEAD", "git branch -a", "git tag -l", "git remote -v", "git rev-parse HEAD", "git ls-files",
         "git config --get user.name", "cd src && ls", "[ -f a ] && cat a", "timeout 5 ls", "xargs cat",
         "sed -n '1,5p' a", "command -v git", "sha256sum a", "basename $(pwd)",
-        "sed -n 1p ./*", "find src/* -type f", "true & wait -n", "jobs -l",
+        "sed -n 1p ./*", "find src/* -type f", "true & wait -n", "jobs -l", "ps -ef", "ps aux", "export CI=1; ls",
+        "for f in 1 2; do echo $f; done",
     ],
 )  # fmt: skip
 def test_read_only_command_is_not_among_the_unread(line: str) -> None:
@@ -42,8 +43,11 @@ def test_read_only_command_is_not_among_the_unread(line: str) -> None:
         "git log --output=x", "git log --show-signature", "git log --unheard-of", "git diff --ext-diff", "git x",
         "git -c a.b=c log", "git archive --add-file=.env HEAD", "git stash -a", "git branch new", "git tag v1",
         "sort -o a b", "sort --compress-program=x a", "uniq a b", "tree -o x", "file -C -m x", "date -s x",
-        "jobs -sx rm x", "jobs -s -x rm x", "jobs $(echo -x) rm x",
-        "printf -v x y", "true & wait -n -p 'a[$(x)]'", "find . -delete", "find * -type f", "find $X -type f",
+        "printf -v x y", "true & wait -n -p 'a[$(x)]'", "jobs -sx rm x", "jobs -s -x rm x", "jobs $(echo -x) rm x",
+        "for GIT_CONFIG_VALUE_1 in ./x; do git status; done", "for LD_PRELOAD in ./x; do ls; done",
+        "read GIT_CONFIG_VALUE_1 <<< ./x; git status", "read -r TMP <<< x; sort a", "export NEW=x; ls",
+        "export GETCONF_DIR=x; getconf -v a", "export PS_FORMAT=environ; ps", "find . -delete",
+        "find * -type f", "find $X -type f",
         "sed -n 1p *", "sed -n 1p -n $X", 'for f in *; do sed -n 1p "$f"; done',
         "find . -fprint x", "find . -exec rm {} +", "rg --pre x y", "sed -i s/a/b/ f",
         "sed 's/a/b/w out' f", "sed -f x f",

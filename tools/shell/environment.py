@@ -92,7 +92,7 @@ def may_hold_code(name: str) -> bool:
 
 
 DECLARES = frozenset(["export", "declare", "typeset", "local", "readonly"])
-_SETS_NAMES = DECLARES | frozenset(["read", "unset", "getopts", "mapfile", "readarray"])
+SETS_NAMES = DECLARES | frozenset(["read", "unset", "getopts", "mapfile", "readarray"])
 _CHANGES = names("shopt enable bind complete compgen compopt fc let coproc alias unalias trap hash")
 _LETTERS = {"printf": "v", "jobs": "x", "wait": "p"}
 """Options that set a variable, or run a command: ``jobs -sx rm``."""
@@ -118,7 +118,7 @@ def decides(name: str, args: Sequence[Word]) -> str:
         changes = True
     if changes:
         return t("{name} changes what commands mean", name=name)
-    if name not in _SETS_NAMES:
+    if name not in SETS_NAMES:
         return ""
     for word in args:
         given = re.match(r"(\w+)(?:\+?=|\Z)", word.text, re.ASCII)

@@ -20,6 +20,7 @@ from tools.shell.bash_words import UnclearError, Word, is_number, names
 from tools.shell.command_line import Folders, ParsedLine, Redirection, Simple, Ways, join, moved, shown_word
 from tools.shell.environment import (
     DECLARES,
+    SETS_NAMES,
     assigned_by_shell,
     changes_later,
     changes_shell,
@@ -90,10 +91,11 @@ _RESERVED = names(
     "! case coproc do done elif else esac fi for function if in select then until while { } [[ ]]"
 )
 _TEST_SIGNS = (names("[ ] ! = == !="), names("[[ ]] && || ( ) < > ! = == != =~"))
+_MOVES = names("cd pushd popd eval")
 _MENTIONED = re.compile(r"(?<![$\w])(?<!\$\{)[A-Za-z_]\w*", re.ASCII)
 _LITERAL = re.compile(r"(?<![$\w])([A-Za-z_]\w*)=([\w./:@%+,-]+)(?=\s|\Z)", re.ASCII)
 # They may change a variable without naming it in the line.
-_HIDES = re.compile(r"\b(?:eval|source|function)\b|\(\)|\$\{!|(?:^|[\s;&|])\.\s")
+_HIDES = re.compile(r"\bfunction\b|\(\)|\$\{!")
 
 
 class _Walk(NodeReader):
@@ -125,7 +127,9 @@ class _Walk(NodeReader):
         waiting, certain = [root], [root]
         while certain:
             for child in certain.pop().children:
-                if child.type == "list":
+                if child.next_sibling is not None and child.next_sibling.type == "&":
+                    pass  # it runs in a shell of its own
+                elif child.type == "list":
                     certain.append(child)
                 elif child.type in ("variable_assignment", "variable_assignments"):
                     self._remember(child)
@@ -139,23 +143,15 @@ class _Walk(NodeReader):
                         match = LINES.match(self.text, child.start_byte)
                         self.places[match.end() if match else child.start_byte] = child
                     waiting.append(child)
-        for name in [*self.variables] if "unset" in self.text else ():
-            if re.search(rf"\bunset\b.*(?<![\w$]){name}\b", self.text):
-                del self.variables[name]
-        if re.search(r"\b(?:cd|pushd|popd)\b", self.text):
-            self.variables = {
-                name: at for name, at in self.variables.items() if name not in ("PWD", "OLDPWD")
-            }
 
     def _remember(self, node: Node) -> None:
         """A variable whose one value in the line is certain: ``A=x; cmd $A``."""
-        follows = self.text[node.end_byte : node.end_byte + 4].lstrip(" ")
         if self._hides is None:
             self._mentions = Counter(_MENTIONED.findall(self.text))
             self._hides = _HIDES.search(self.text) is not None
         for name, value in _LITERAL.findall(self.source(node)):
             once = self._mentions[name] == 1 and not self._hides and not assigned_by_shell(name)
-            if once and (follows[:1] != "&" or follows[:2] == "&&"):
+            if once:
                 self.variables[name] = (node.end_byte, value)
 
     # Lists and compound commands
@@ -287,10 +283,11 @@ class _Walk(NodeReader):
         return self.parts(node)
 
     def loop(self, node: Node) -> Ways:
-        """Handle ``for``, ``while``: a loop that changes its folder runs again in an unknown one."""
-        before = self.folders
-        if self.parts(node)[0] != before:
-            self.folders = None
+        """Handle ``for``, ``while``: a loop that changes its folder or a variable runs again with unknown ones."""
+        before, known = self.folders, len(self.variables)
+        moves = self.parts(node)[0] != before
+        if moves or len(self.variables) != known:
+            self.folders = None if moves else before
             self.parts(node)
         return self.folders, self.folders
 
@@ -519,9 +516,10 @@ class _Walk(NodeReader):
             self.declared.update(
                 re.split(r"\+?=", word.text)[0] for word in args if "=" in word.text and not word.known
             )
+        self._forget(name, args)
         if name in ("cd", "pushd") and not pairs:
             return moved(here, args if name == "cd" else args or [Word("", known=False)]), here
-        if name in ("popd", "eval", "cd", "pushd"):
+        if name in _MOVES:
             return None, None
         if name == "exec" and not args and found.files:
             self.doubt(t("it changes the shell's input"))
@@ -533,6 +531,15 @@ class _Walk(NodeReader):
         if name == "exit" and ends and not ("((" in self.text and "\n" in self.text):
             return (), ()
         return ((), here) if name == "false" else (here, () if name in ("true", ":") else here)
+
+    def _forget(self, name: str, args: Sequence[Word]) -> None:
+        """Drop the variables that a builtin may change, however its words are written in the line."""
+        if name in ("eval", "source", "."):
+            self.variables.clear()
+            return
+        changed = [re.split(r"\+?=", word.text)[0] for word in args] if name in SETS_NAMES else []
+        for variable in ("PWD", "OLDPWD") if name in _MOVES else changed:
+            self.variables.pop(variable, None)
 
 
 class _LastCommand(Struct):

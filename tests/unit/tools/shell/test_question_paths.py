@@ -261,6 +261,20 @@ CASES = [
     ("cat /proc/self/[c]wd/a", "r:*~ r:/proc/self/?wd/a~"),
     ("cat /proc/*/environ", "r:/proc/*/environ~"),
     ("cat //w/a", "r:a"),
+    ("A=x; cat f$A", "r:fx"),
+    ("A=x && cat f$A", "r:fx"),
+    ("A=x\t& cat f$A", "r:*~"),
+    ("A=x     & cat f$A", "r:*~"),
+    ("A=x && true & cat f$A", "r:*~"),
+    ("A=x || true && ls a & cat f$A", "l:a r:*~ r:a"),
+    ('AB=x; read A"B" <<< y; cat f$AB', "r:*~"),
+    ('AB=x; un\\set A"B"; cat f$AB', "r:*~"),
+    ("AB=x; \\. ./a; cat f$AB", "r:*~ r:a"),
+    ('AB=x; for i in 1 2; do cat f$AB; un\\set A"B"; done', "r:*~ r:fx"),
+    ("cat $PWD/a; cd src", "r:a"),
+    ("c\\d src && cat $PWD/a", "r:*~"),
+    ("'c'd src; cat $PWD/a", "r:*~"),
+    ("u\\nset HOME; cat $HOME/a", "r:*~"),
 ]
 
 

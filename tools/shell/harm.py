@@ -7,10 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.shell.bash_words import Word, data
+from tools.shell.bash_words import Word, data, names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_VALUED = names("-c -C --git-dir --work-tree --namespace --config-env --attr-source --super-prefix")
+"""Options of git that take the next word."""
 
 
 @cache
@@ -32,8 +36,7 @@ def warning(name: str, words: Sequence[Word]) -> str:
     texts = [word.text for word in words]
     if name == "git":
         while texts and texts[0].startswith("-"):
-            takes = texts[0] in ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env")
-            texts = texts[2 if takes else 1 :]
+            texts = texts[2 if texts[0] in _VALUED else 1 :]
     for sub, condition, unless, said in _rows().get("mkfs" if name.startswith("mkfs") else name, ()):
         if (
             texts[: len(sub)] == sub
@@ -55,10 +58,8 @@ def _fits(condition: str, texts: Sequence[str]) -> bool:
             return False
         option = text.partition("=")[0]
         if option.startswith("--"):
-            if any(
-                f"--{long}" == option or (len(option) > 4 and f"--{long}".startswith(option))
-                for long in longs
-            ):
+            # Programs take any beginning of a name that fits no other one.
+            if any(f"--{long}".startswith(option) for long in longs):
                 return True
         elif text.startswith("-") and any(letter in text[1:] for letter in letters if letter != "-"):
             return True

@@ -195,6 +195,8 @@ def test_commands_in_commands(line: str, inner: list[str]) -> None:
         "reboot", "crontab -r", "docker system prune", "docker rm x", "npm publish", "twine upload x",
         "cargo publish",
         "gh release create x", "gh pr merge 1", "kubectl delete pod x", "terraform destroy", "find . -delete",
+        "git reset --ha", "git commit --am", "git rm --f x", "rm --r x", "rm --re x",
+        "rsync -a --delete-during a b", "rsync -a --delete-delay a b", "git --attr-source HEAD reset --hard",
         "rsync -a --delete a b", "sudo ls", "goalwright mode auto", "goalwright permission allow x",
         "./bin/goalwright x", "goalwright-daemon", "python -I -m daemon", "python3 -m lsp_bridge.cli x",
     ],

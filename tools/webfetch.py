@@ -102,12 +102,14 @@ class WebfetchTool(Tool[WebfetchInput], name="webfetch"):
 
     async def _fetched(self, url: URL, ctx: ToolContext) -> _Page:
         """Return the page behind an address and its redirects. Raises ToolError, PermissionDeniedError."""
-        allowed = ""
+        allowed: tuple[str, bool] | None = None
         for _ in range(_REDIRECTS + 1):
             addresses = await _resolved(url)
-            if allowed != str(url.origin()) or ctx.permission.decide(self.permission, str(url)) == "deny":
+            # The name of an origin may lead to an address of this machine in the next moment.
+            place = str(url.origin()), all(map(is_public, addresses))
+            if allowed != place or ctx.permission.decide(self.permission, str(url)) == "deny":
                 await ctx.permission.ask(self.question(url, addresses))
-                allowed = str(url.origin())
+                allowed = place
             found = await _get(url, addresses)
             if isinstance(found, _Page):
                 return found

@@ -191,6 +191,23 @@ async def test_a_redirect_to_a_denied_address_is_asked_about(site: Site, ctx: Fa
     assert [ask.targets for ask in ctx.permission.asks] == [(site.url("/here"),), (site.url("/plain"),)]
 
 
+async def test_a_name_that_becomes_private_is_asked_about_again(
+    site: Site, ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public = ipaddress.ip_address("127.0.0.1")
+    found = iter([public, ipaddress.ip_address("127.0.0.2")])
+
+    async def resolved(_url: object) -> list[object]:
+        return [next(found)]
+
+    monkeypatch.setattr(webfetch, "is_public", lambda address: address == public)
+    monkeypatch.setattr(webfetch, "_resolved", resolved)
+    with pytest.raises(ToolError, match="could not be fetched"):  # nothing listens there
+        await fetch(ctx, site.url("/here", "site.test"))
+    asked = [[access.permission for access in ask.accesses] for ask in ctx.permission.asks]
+    assert asked == [[], [PRIVATE]]
+
+
 def judged(config: dict[str, object], url: str, private: str = "") -> str:
     rules, _ = rules_from_config(config, "user")
     accesses = (Access(PRIVATE, private),) if private else ()

@@ -345,6 +345,7 @@ def names_programs(folder: Path) -> bool:
     """Return whether git in this folder may run a program that the repository names. Unreadable settings count as
     such."""
     try:
+        folder = folder.resolve()  # git looks above where a link leads, not above the link
         for place in (folder, *folder.parents):
             git = place / ".git"
             if git.exists() and _names(git):

@@ -131,6 +131,16 @@ def test_git_finds_programs_of_a_repository_in_odd_places(
     assert question(line, real_place(tmp_path.resolve())).unread
 
 
+def test_git_behind_a_link_finds_the_repository_of_its_target(tmp_path: Path) -> None:
+    (tmp_path / "other/sub").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("other/sub")
+    for folder in (tmp_path, tmp_path / "other"):
+        subprocess.run(["git", "init", "-q", folder], check=True)
+    (tmp_path / "other/.git/config").write_text(FILTER)
+    for line in ("cd link && git status", "git -C link status", "git -C link/.. diff"):
+        assert question(line, real_place(tmp_path.resolve())).unread
+
+
 def test_git_of_a_submodule_ignores_the_repository_around_it(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     subprocess.run(

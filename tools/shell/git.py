@@ -334,7 +334,7 @@ MAX_INDEX = 32 * 1024 * 1024
 _RUNS = re.compile(
     r"\[\s*(?:filter|alias|include|includeif|gpg|pager|difftool|credential|remote-\w+|man|browser)\b|\[\s*(?:diff|merge)[\s.]+\S|"
     r"(?:^|\])\s*(?:fsmonitor|pager|sshcommand|hookspath|external|textconv|command|program|showsignature|worktreeconfig|"
-    r"attributesfile|askpass|editor|gitproxy|alternaterefscommand|uploadpack|receivepack|vcs|partialclone|promisor)\s*(?:=|$)",
+    r"attributesfile|askpass|editor|gitproxy|alternaterefscommand|uploadpack|receivepack|vcs|partialclone|promisor|submodule(?:summary)?)\s*(?:=|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _SUBMODULE = b"\x00\x00\xe0\x00"
@@ -369,7 +369,9 @@ def _names(git: Path) -> bool:
     settings = (shared / "config", git / "config", git / "config.worktree")
     # ``git status`` writes the index, and then runs this hook.
     hook = os.path.lexists(shared / "hooks" / "post-index-change")
-    return hook or any(map(_runs, settings)) or _has_submodules(git / "index")
+    # A split index keeps most entries in a file of its own.
+    indexes = (git / "index", *git.glob("sharedindex.*"))
+    return hook or any(map(_runs, settings)) or any(map(_has_submodules, indexes))
 
 
 def _runs(settings: Path) -> bool:

@@ -87,7 +87,7 @@ def test_git_of_a_repository_that_names_programs_is_among_them() -> None:
         ("core.sshCommand", "cmd"), ("core.pager", "cmd"), ("merge.x.driver", "cmd"),
         ("extensions.worktreeConfig", "true"), ("man.x.cmd", "cmd"), ("browser.x.cmd", "cmd"),
         ("remote.x.uploadpack", "cmd"), ("remote.x.vcs", "x"), ("extensions.partialClone", "x"),
-        ("remote.x.promisor", "true"),
+        ("remote.x.promisor", "true"), ("diff.submodule", "diff"), ("status.submoduleSummary", "true"),
     ],
 )  # fmt: skip
 def test_git_settings_that_name_programs_are_detected(tmp_path: Path, name: str, value: str) -> None:
@@ -154,6 +154,8 @@ def test_git_submodule_makes_the_line_unread(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     entry = f"160000,{'1' * 40},sub"
     subprocess.run(["git", "-C", tmp_path, "update-index", "--add", "--cacheinfo", entry], check=True)
+    assert question("git status", real_place(tmp_path.resolve())).unread == frozenset({"git status"})
+    subprocess.run(["git", "-C", tmp_path, "update-index", "--split-index"], check=True)
     assert question("git status", real_place(tmp_path.resolve())).unread == frozenset({"git status"})
 
 

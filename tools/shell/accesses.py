@@ -53,6 +53,9 @@ class CommandPlace(Struct, frozen=True):
     names are those of the files there. By default nothing is looked up."""
     names_programs: Callable[[Path], bool] = lambda folder: False
     """Whether the repository around a folder names programs that git would run; by default nothing is looked up."""
+    has_program: Callable[[str, Path | None], bool] = lambda name, folder: False
+    """Whether the program of this name that a command in the folder runs is the workspace's own; by default nothing is
+    looked up."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """Values of variables that are known, e.g. HOME."""
 
@@ -134,6 +137,10 @@ class Paths:
         for word in steps:
             base = self._one(word, base)
         return base is None or self._place.names_programs(base)
+
+    def is_own_program(self, name: str, base: Path | None) -> bool:
+        """Return whether the workspace has the program that a command of this name runs."""
+        return "/" not in name and self._place.has_program(name, base)
 
     def _accesses(self, use: PathUse, spot: PathOrPattern, why: str) -> Iterator[Access]:
         permission, implied = _PERMISSION[use.use], not use.full

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,24 @@ class _Lookup:
         self._left = max_entries
         self._clock = clock
         self._spent = 0.0
+        self._own: dict[tuple[str, Path | None], bool] = {}
+
+    def has_program(self, name: str, folder: Path | None) -> bool:
+        """Return whether PATH leads to a program of the workspace: it may do anything, whatever its name."""
+        if (name, folder) not in self._own:
+            self._own[name, folder] = self._has_program(name, folder)
+        return self._own[name, folder]
+
+    def _has_program(self, name: str, folder: Path | None) -> bool:
+        for place in os.environ.get("PATH", "").split(os.pathsep):
+            fixed = Path(place).is_absolute()
+            if folder is None and not fixed:
+                return True
+            found = shutil.which(name, path=str((folder or self._workspace) / place))
+            if found is not None:
+                names = Path(found), Path(os.path.realpath(found))
+                return not fixed or any(path.is_relative_to(self._workspace) for path in names)
+        return False
 
     def real(self, path: Path) -> Path:
         """Return the path with links followed; a hard link to a possible secret counts as that."""
@@ -183,4 +202,5 @@ def real_place(
         brought_back=lookup.brought_back,
         others=lambda path: other_names(path, workspace),
         names_programs=names_programs,
+        has_program=lookup.has_program,
     )

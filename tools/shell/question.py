@@ -138,6 +138,8 @@ class _Question:
         if known.read_only and known.repository is not None:
             runs = self._paths.runs_of_repository(folder, known.repository)
             known = replace(known, read_only=not runs)
+        if known.read_only and command.words and self._paths.is_own_program(command.words[0].text, folder):
+            known = replace(known, read_only=False)
         self.read_only = self.read_only and known.read_only
         if command.words and not known.read_only and not (known.glue and command.words[0].text != "export"):
             self.unread.add(text)

@@ -108,3 +108,20 @@ def test_links_are_followed_hard_ones_to_secrets_too(root: Path) -> None:
     assert real(root / "soft") == root / ".env"
     assert real(root / "hard") == root / ".env"
     assert real(root / "other") == root / "other"
+
+
+@pytest.mark.parametrize("entry", ["{root}/bin", "bin", "{root}/there"])
+def test_a_program_of_the_workspace_is_not_known(
+    root: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    made(root, "bin/ls")
+    (root / "there").mkdir()
+    (root / "there/ls").symlink_to("../bin/ls")
+    monkeypatch.setenv("PATH", os.pathsep.join((entry.format(root=root), os.environ["PATH"])))
+    lines = ("ls src", "timeout 5 ls", "cat a | ls")
+    assert all(question(line, real_place(root)).read_only for line in lines)  # it cannot be run
+    (root / "bin/ls").chmod(0o755)
+    assert not any(question(line, real_place(root)).read_only for line in lines)
+    assert all(question(line, real_place(root)).unread for line in lines)
+    assert question("cat a", real_place(root)).read_only
+    assert question("cd $X; ls", real_place(root)).unread

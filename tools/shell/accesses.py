@@ -56,6 +56,8 @@ class CommandPlace(Struct, frozen=True):
     has_program: Callable[[str, Path | None], bool] = lambda name, folder: False
     """Whether the program of this name that a command in the folder runs is the workspace's own; by default nothing is
     looked up."""
+    has_bash: bool = True
+    """Whether bash runs the line, not another shell."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """Values of variables that are known, e.g. HOME."""
 

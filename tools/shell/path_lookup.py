@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tools.files.hard_links import other_names
 from tools.files.regular_files import read_regular
+from tools.process.programs import find_program
 from tools.shell.accesses import IGNORE_FILES, PROCESS
 from tools.shell.git import names_programs
 from tools.shell.question import CommandPlace
@@ -203,4 +204,5 @@ def real_place(
         others=lambda path: other_names(path, workspace),
         names_programs=names_programs,
         has_program=lookup.has_program,
+        has_bash=find_program("bash", workspace) is not None,
     )

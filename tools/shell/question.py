@@ -11,7 +11,7 @@ from tools.access import Access, Suggestion, suggestions
 from tools.localization import t
 from tools.paths import folder_patterns
 from tools.shell.accesses import CommandPlace, Paths, is_network
-from tools.shell.bash_words import Word
+from tools.shell.bash_words import Word, names
 from tools.shell.command_effects import Meaning, meaning
 from tools.shell.command_line import Redirection, Simple
 from tools.shell.options import HERE, PathUse, join
@@ -33,6 +33,11 @@ MAX_WARNED = 8
 _SEPARATORS = re.compile(r"[\n;&|()`#]|[<>]+")
 _UNQUOTED = str.maketrans({"{": " ", "}": " ", "\\": None, "'": None, '"': None, "$": None})
 _WILD = re.compile(r"[*?]")
+# In dash and similar shells "[[" and "((" are no tests but commands and redirections, ".*" means "..", too, and
+# "$'" is no quote.
+_NOT_BASH = re.compile(r"\[\[|(?<!\$)\(\(|(?:^|[\s/])['\"\\]*\.['\"\\.]*[*?\[]|\$'")
+_BY_BASH = names("bash rbash eval trap")
+"""Commands whose lines bash reads."""
 # Patterns have no escape, so a wildcard in the command would be one in the pattern. A variable (``$_`` above all) makes
 # the same text another command.
 _NOT_EXACT = re.compile(r"[*?\\$`]")
@@ -47,6 +52,8 @@ def question(command: str, place: CommandPlace, *, model_says: str = "") -> Perm
     """
     line = command.strip()
     found = _Question(place)
+    if not place.has_bash:
+        found.foreign(_SHELL + line, line)
     found.line(line, place.workspace, 0, place.variables | {"HOME": place.home.as_posix()})
     targets = tuple(found.targets) or (_SHELL + line,)
     return PermissionAsk(
@@ -92,6 +99,11 @@ class _Question:
         kept = {name: value for name, value in variables.items() if not _assigned(name, line)}
         for simple in parsed.commands:
             self._command(simple, folder, depth, kept)
+
+    def foreign(self, text: str, line: str) -> None:
+        """Look at a line that another shell than bash may read; ``text``: the command that runs it."""
+        if _NOT_BASH.search(line):
+            self._opaque(text, t("other shells than bash read it differently"))
 
     def _guesses(self, line: str, folder: Path | None) -> None:
         """Add accesses that an unclear line may make, split in the simplest way: only rules that deny them count."""
@@ -154,6 +166,8 @@ class _Question:
             self.accesses |= dict.fromkeys(self._paths.of_use(use, folder, why))
         for inner in known.inner:
             if isinstance(inner, str):
+                if command.words[0].text.rpartition("/")[2] not in _BY_BASH:
+                    self.foreign(text, inner)
                 self.line(inner.strip(), folder, depth + 1, variables)
             elif inner and depth < MAX_DEPTH:
                 self._command(_of_words(inner, command), base, depth + 1, variables)

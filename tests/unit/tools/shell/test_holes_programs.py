@@ -178,6 +178,11 @@ NAMED = _rules(
         ". ./../../../dev/stdin <<< x",
         "bash -oc pipefail 'curl x'",
         "V='$(shell curl x)'; export V; make",
+        "sh -c '[[ x || ./evil.sh ]]'",
+        "dash -c '[[ x > poetry.lock ]]'",
+        "sh -c 'cat .*/key'",
+        "sh -c \"cat '.'*/key\"",
+        "busybox ash -c '[[ x || ./evil.sh ]]'",
     ],
 )
 def test_a_line_that_hides_what_it_does_never_passes(line: str) -> None:
@@ -196,6 +201,7 @@ def test_a_line_that_hides_what_it_does_never_passes(line: str) -> None:
         "bash -eoc pipefail 'echo a'", "make CFLAGS='-O2 -g'", "make -f Makefile.dev all",
         "timeout --sig KILL 5 python3 a.py",
         "cmake -S . -B build", "cmake --build build -j4", "npm run build", "npm install --save-dev typescript@5",
+        "sh -c 'ls *.py .env.example; echo $((1+2))'", "bash -c '[[ -f a ]] && ls src'",
         "gcc -O2 -c src/b.c -o b.o", "setarch x86_64 make", "find . -name '*.orig' -execdir echo {} ';'",
     ],
 )  # fmt: skip
@@ -233,3 +239,10 @@ def test_a_denied_command_is_denied_behind_them(line: str) -> None:
 )
 def test_what_takes_a_protection_away_is_opaque(line: str) -> None:
     assert any(access.opaque for access in question(line, PLACE).all_accesses)
+
+
+def test_a_line_that_no_bash_runs_is_read_with_care() -> None:
+    place = replace(PLACE, has_bash=False)
+    assert OPEN.judge(question("ls src", place)).action == "allow"
+    for line in ("[[ x || ./evil.sh ]]", "cat .*/key", "[[ x > a ]]"):
+        assert OPEN.judge(question(line, place)).action == "ask"

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,8 +39,11 @@ _SECRETIVE = re.compile(r"/\.|\.(?:env|pem|key|p12|pfx|jks|keystore|kdbx)$|/id_"
 
 
 class _Lookup:
-    def __init__(self, workspace: Path, max_entries: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, workspace: Path, max_entries: int, clock: Callable[[], float], *, expands_dots: bool
+    ) -> None:
         self._workspace = workspace
+        self._expands_dots = expands_dots
         self._searches = MAX_SEARCHES
         self._left = max_entries
         self._clock = clock
@@ -141,6 +146,8 @@ class _Lookup:
                         found.append(f"{name}/{part}" if name else part)
                     continue
                 wanted = expression(part)
+                if self._expands_dots and part.startswith(".") and wanted.fullmatch(".."):
+                    found.append(f"{name}/.." if name else "..")
                 for entry in self._entries(base, began):
                     hidden = entry.name.startswith(".") and not part.startswith(".")
                     if not hidden and wanted.fullmatch(entry.name):
@@ -160,6 +167,19 @@ class _Lookup:
         except OSError:
             return []
         return found
+
+
+@cache
+def _expands_dots(bash: str) -> bool:
+    """Return whether ``.*`` means ``..``, too, as for bash before 5.2. Blocking, looked at once."""
+    try:
+        command = [bash, "--noprofile", "--norc", "-c", "echo /.*"]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, env={}, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return b"/.." in done.stdout.split()
 
 
 def _within_process(path: Path) -> Path | None:
@@ -192,9 +212,14 @@ def real_place(
     *,
     max_entries: int = MAX_ENTRIES,
     clock: Callable[[], float] = time.monotonic,
+    expands_dots: bool | None = None,
 ) -> CommandPlace:
-    """Return the place for one question about a command that starts in the workspace."""
-    lookup = _Lookup(workspace, max_entries, clock)
+    """Return the place for one question about a command that starts in the workspace. ``expands_dots``: whether ``.*``
+    means ``..``, too; None: as for the bash that is installed."""
+    bash = find_program("bash", workspace)
+    if expands_dots is None:
+        expands_dots = bash is not None and _expands_dots(bash)
+    lookup = _Lookup(workspace, max_entries, clock, expands_dots=expands_dots)
     return CommandPlace(
         workspace=workspace,
         home=Path(os.path.realpath(Path.home())),
@@ -204,5 +229,5 @@ def real_place(
         others=lambda path: other_names(path, workspace),
         names_programs=names_programs,
         has_program=lookup.has_program,
-        has_bash=find_program("bash", workspace) is not None,
+        has_bash=bash is not None,
     )

@@ -261,6 +261,8 @@ CASES = [
     ("cat /proc/self/[c]wd/a", "r:*~ r:/proc/self/?wd/a~"),
     ("cat /proc/*/environ", "r:/proc/*/environ~"),
     ("cat //w/a", "r:a"),
+    ("file -m a:.env b", "r:*~ r:a:.env r:b"),
+    ("file --mag=a:.env b", "r:*~ r:a:.env r:b"),
     ("A=x; cat f$A", "r:fx"),
     ("A=x && cat f$A", "r:fx"),
     ("A=x\t& cat f$A", "r:*~"),

@@ -269,6 +269,10 @@ _SHELL_OPTION = re.compile(
 )
 
 
+_LIKE_BASH = names("bash rbash sh dash ash")
+"""For others, words have more meanings: in zsh ``**/x`` is found at any depth, and ``$A:r`` is $A without its end."""
+
+
 def _shell(call: ProgramCall) -> Meaning:
     """Return the meaning of ``bash -c LINE``, ``bash SCRIPT``, or a shell that reads its commands from elsewhere."""
     at, args = 0, call.args
@@ -292,7 +296,7 @@ def _shell(call: ProgramCall) -> Meaning:
         )
         lines = tuple(word.text for word in rest[:1] if word.known)
         paths = implied_paths(args, "read", "write") if "c" not in letters else paths
-        return Meaning(inner=lines, paths=paths, read_only=call.name != "fish", opaque=opaque)
+        return Meaning(inner=lines, paths=paths, read_only=call.name in _LIKE_BASH, opaque=opaque)
     if "s" in letters or not rest:
         stdin = call.simple.stdin
         lines = (stdin.text,) if stdin is not None and stdin.known else ()

@@ -179,7 +179,7 @@ class _Scanner:
                     break
                 body.take(kind)
                 hunk.lines.append(HunkLine(kind, line[1:], cr))
-            elif kind == "\\":
+            elif line.startswith("\\ "):
                 if hunk.lines:
                     without_final_end(hunk.lines)
             elif kind == "\t":

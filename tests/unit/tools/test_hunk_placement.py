@@ -338,6 +338,11 @@ def test_a_mark_that_the_file_ends_here_must_be_true() -> None:
     assert "fits nowhere" in no(hunk, b"a\nb\n")
 
 
+def test_a_line_that_begins_with_a_backslash_is_no_mark() -> None:
+    hunk = HEAD + "@@\n-x\n+z\n y\n\\end{a}\n"
+    assert "fits 2 places" in no(hunk, b"\\begin{a}\nx\ny\n\\end{a}\nx\ny\n")
+
+
 def test_a_patch_may_change_line_ends() -> None:
     hunk = HEAD + "@@ -1,2 +1,2 @@\n-a\r\n+a\n b\n"
     assert ok(hunk, b"a\r\nb\n") == b"a\nb\n"

@@ -118,7 +118,7 @@ def shared(a: str, b: str) -> list[tuple[int, int, int]]:
     return [(0, 0, top), *inner, (len(a) - tail, len(b) - tail, tail)]
 
 
-_EDGES = re.compile(f"^[{_BLANKS}]+|[{_BLANKS}]+$", re.MULTILINE)
+_EDGES = re.compile(f"^[{_BLANKS}]+|(?<![{_BLANKS}])[{_BLANKS}]+$", re.MULTILINE)
 
 
 def plain_edges(found: str, old: str, new: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -64,7 +64,7 @@ def variants(old: str, new: str) -> Iterator[Variant]:
         yield from (replace(variant, absent=mark) for variant in _without_blank_lines(*unfenced))
 
 
-_FENCED = re.compile(r"\s*(```|~~~)[\w+-]*\r?\n(.*?)^\1[ \t]*\s*", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"\s*(```|~~~)[\w+-]*\r?\n(.*?)^\1\s*", re.DOTALL | re.MULTILINE)
 
 
 def _unfenced(old: str, new: str) -> Iterator[tuple[str, str]]:
@@ -76,7 +76,24 @@ def _unfenced(old: str, new: str) -> Iterator[tuple[str, str]]:
         yield inner_old.group(2), inner_new.group(2)
 
 
-_AROUND = re.compile(r"((?:[ \t]*\n)*)(.*?)(\n?)((?:[ \t]*\n)*[ \t]*)", re.DOTALL)
+class _Around(NamedTuple):
+    top: str
+    """Blank lines before the text."""
+    text: str
+    end: str
+    """The end of its last line, if it has one."""
+    below: str
+    """Blank lines after it."""
+
+
+def _around(text: str) -> _Around:
+    """Split off the blank lines around a text. By hand: a pattern takes time quadratic in their number."""
+    lead = len(text) - len(text.lstrip(" \t\n"))
+    first = text.rfind("\n", 0, lead) + 1
+    inner = text[first:].rstrip(" \t\n")
+    after = text[first + len(inner) :]
+    end = "\n" if after.startswith("\n") else ""
+    return _Around(text[:first], inner, end, after[len(end) :])
 
 
 def _without_blank_lines(old: str, new: str) -> Iterator[Variant]:
@@ -84,21 +101,20 @@ def _without_blank_lines(old: str, new: str) -> Iterator[Variant]:
 
     Not for a deletion: once made, it may hit the twin of the deleted text.
     """
-    old, new = (text.replace("\r\n", "\n") for text in (old, new))
-    ours, theirs = _AROUND.fullmatch(old), _AROUND.fullmatch(new)
-    if ours is None or theirs is None or not theirs.group(2).strip():
+    ours, theirs = (_around(text.replace("\r\n", "\n")) for text in (old, new))
+    if not theirs.text.strip():
         return
-    top, tail = _surplus(ours.group(1), theirs.group(1)), _surplus(ours.group(4), theirs.group(4))
-    if top is None or tail is None or not (ours.group(1) or ours.group(4)):
+    top, tail = _surplus(ours.top, theirs.top), _surplus(ours.below, theirs.below)
+    if top is None or tail is None or not (ours.top or ours.below):
         return
-    end = ours.group(3) and theirs.group(3)
+    end = ours.end and theirs.end
     yield Variant(
         "blank lines",
-        ours.group(2) + end,
-        theirs.group(1)[top:] + theirs.group(2) + end + theirs.group(4)[tail:],
+        ours.text + end,
+        theirs.top[top:] + theirs.text + end + theirs.below[tail:],
         whole_lines=True,
-        from_first_column=ours.group(1) != "",
-        no_blank_line=(ours.group(1) != "", ours.group(4) != ""),
+        from_first_column=ours.top != "",
+        no_blank_line=(ours.top != "", ours.below != ""),
     )
 
 

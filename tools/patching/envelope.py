@@ -21,8 +21,8 @@ from tools.patching.model import (
 )
 from tools.patching.unified import range_of
 
-_SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File:\s*(.*?)\s*$", re.IGNORECASE)
-_MOVE = re.compile(r"\*\*\* (?:Move|Rename) to:\s*(.*?)\s*$", re.IGNORECASE)
+_SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File:(.*)", re.IGNORECASE)
+_MOVE = re.compile(r"\*\*\* (?:Move|Rename) to:(.*)", re.IGNORECASE)
 _BEGIN = re.compile(r"\*\*\* Begin Patch\s*$", re.IGNORECASE)
 _END = re.compile(r"\*\*\* End Patch\s*$", re.IGNORECASE)
 _END_OF_FILE = re.compile(r"\*\*\* End of File\s*$", re.IGNORECASE)
@@ -75,7 +75,7 @@ class _Reader:
                 outside = True
             elif found := _SECTION.match(line):
                 self._close()
-                self._begin(found.group(1).capitalize(), found.group(2), at)
+                self._begin(found.group(1).capitalize(), found.group(2).strip(), at)
                 outside = False
             elif outside:
                 if line.startswith(("diff --git ", "@@ -")):
@@ -110,11 +110,12 @@ class _Reader:
     def _take(self, section: _Section, at: int) -> None:
         line = self.plain[at]
         if found := _MOVE.match(line):
-            if section.kind != "Update" or section.hunks or section.move is not None or not found.group(1):
+            move = found.group(1).strip()
+            if section.kind != "Update" or section.hunks or section.move is not None or not move:
                 raise at_line(
                     at + 1, "*** Move to: NEW_PATH belongs directly under its *** Update File: line."
                 )
-            section.move = found.group(1)
+            section.move = move
         elif section.kind == "Delete":
             if line.strip():
                 raise at_line(at + 1, "*** Delete File: takes no further lines.")

@@ -14,7 +14,7 @@ from tools.patching.model import Action, FilePatch, Names, PatchError, at_line, 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)", re.DOTALL)
 _PLAIN = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11, "\\": 92, '"': 34}
-_DATE = re.compile(r"\s+\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[+-]\d{4})?\s*$")
+_DATE = re.compile(r"(?<!\s)\s+\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[+-]\d{4})?\s*$")
 _EPOCH = re.compile(r"((?:1970-01-01|1969-12-31)[ T]\d\d:\d\d:00)(?:\.0+)?(?: ?([+-]\d{4}))?\s*$")
 _PREFIX = re.compile(r"[abciow12]/(?=.)")
 _MODE = re.compile(r"(old mode|new mode|deleted file mode|new file mode) (\d{6})\s*$")

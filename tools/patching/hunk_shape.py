@@ -69,15 +69,16 @@ def outer_trimmed(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...]:
 def blanks_as_added(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...] | None:
     """Return the reading in which blank lines without prefix, amid added lines, are added. None if there are none."""
     out = list(lines)
-    changed = False
-    for index, line in enumerate(out):
-        if not line.soft:
+    before, waiting, changed = "", list[int](), False
+    for index, line in enumerate(lines):
+        if line.soft:
+            waiting.append(index)
             continue
-        before = next((other for other in reversed(out[:index]) if not other.soft), None)
-        after = next((other for other in out[index + 1 :] if not other.soft), None)
-        if before is not None and after is not None and before.kind == after.kind == "+":
-            out[index] = replace(line, kind="+")
+        if waiting and before == line.kind == "+":
             changed = True
+            for at in waiting:
+                out[at] = replace(out[at], kind="+")
+        before, waiting = line.kind, []
     return tuple(out) if changed else None
 
 

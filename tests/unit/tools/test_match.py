@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import re
 import textwrap
 
@@ -423,3 +424,19 @@ def test_look_alike_character_is_kept_at_its_own_position() -> None:
 
 def test_deleting_line_ends_keeps_the_blanks_before_them() -> None:
     assert find_edit("a\n  \nb", "\n", "", replace_all=True).apply("a\n  \nb") == "a  b"
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("hello\n", "a" + "\n" * 60_000 + "b"),
+        ("hello\n", "a" + " " * 100_000 + "b"),
+        ("hello\n", "```\n```" + " " * 100_000 + "b"),
+        ("\u201ca\u201d" + " " * 150_000 + "b\n", '"a"' + " " * 150_000 + "b"),
+    ],
+)
+def test_time_stays_bounded_for_long_runs_of_blanks(text: str, old: str) -> None:
+    # Each took minutes, in one call into the pattern matcher that stops all other threads.
+    with contextlib.suppress(MatchError):
+        find_edit(text, old, old + "c")

@@ -404,3 +404,22 @@ async def test_an_envelope_may_be_indented_as_a_whole(ctx: FakeToolContext) -> N
 
 async def test_a_new_file_with_the_name_of_a_folder_is_refused(ctx: FakeToolContext) -> None:
     assert "names a folder" in await refused(ctx, "*** Begin Patch\n*** Add File: foo/\n+x\n*** End Patch\n")
+
+
+BLANKS = " " * 100_000
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"*** Begin Patch\n*** Delete File: a{BLANKS}b\n*** End Patch\n",
+        f"*** Begin Patch\n*** Update File: a.py\n*** Move to: a{BLANKS}b\n*** End Patch\n",
+        f"--- a{BLANKS[:8_000]}b\n+++ b/a.py\n" * 900 + "@@\n-a\n+b\n",
+        "--- a/a.py\n+++ b/a.py\n@@\n-a\n" + "\n" * 200_000 + "+b\n",
+    ],
+)
+async def test_time_stays_bounded_for_long_runs_of_blanks(ctx: FakeToolContext, text: str) -> None:
+    # Each took minutes, mostly in one call into the pattern matcher that stops all other threads.
+    put(ctx, "a.py", b"x\n")
+    assert await refused(ctx, text)

@@ -8,7 +8,7 @@ from tools.change import apply_changes, on_base
 from tools.localization import t
 from tools.matching.match import find_edit
 from tools.paths import Target, did_you_mean, meant_hint, resolve
-from tools.text.decoding import Text, decode, readings, splice_bytes
+from tools.text.decoding import Text, decode, read_as_quoted, splice_bytes
 from tools.tool import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 MAX_FILE_BYTES = 10_000_000
@@ -58,8 +58,7 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> tuple[bytes,
     old, new = args.old_string, args.new_string
     if decoded.bom:
         old, new = old.removeprefix("\ufeff"), new.removeprefix("\ufeff")
-    if decoded.guessed and not old.isascii():
-        decoded = next(readings(before, old), decoded)
+    decoded = read_as_quoted(before, decoded, old)
     edit = find_edit(decoded.text, old, new, args.replace_all)
     spans = [(span.start, span.end, span.replacement) for span in edit.spans]
     return splice_bytes(before, decoded, spans), edit.note

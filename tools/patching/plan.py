@@ -16,7 +16,7 @@ from tools.patching.hunk_search import FileLines
 from tools.patching.hunk_shape import outer_trimmed
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
 from tools.patching.splice import splices
-from tools.text.decoding import Text, decode, readings, splice_bytes
+from tools.text.decoding import Text, decode, read_as_quoted, splice_bytes
 from tools.text.truncate import head
 from tools.tool import FileChange, ToolError
 
@@ -250,8 +250,8 @@ def _read_as_meant(data: bytes, file: FilePatch) -> tuple[Text, FilePatch]:
     quoted."""
     decoded = decode(data)
     quoted = [line.text for hunk in file.hunks for line in hunk.old]
-    if decoded.rivals and (strange := [text for text in quoted if not text.isascii()]):
-        decoded = next(readings(data, max(strange, key=len)), decoded)
+    strange = [text for text in quoted if not text.isascii()]
+    decoded = read_as_quoted(data, decoded, max(strange, key=len, default=""))
     if not decoded.bom:
         return decoded, file
     if any(text.startswith(_MARK) for text in quoted):

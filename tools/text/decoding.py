@@ -141,15 +141,27 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
     raise ToolError("The file's encoding could not be detected: no known one gives the same bytes.")
 
 
-def readings(data: bytes, piece: str) -> Iterator[Text]:
-    """Yield readings of a file of uncertain code page in which ``piece`` occurs, ignoring line ends; likelier first.
+def read_as_quoted(data: bytes, decoded: Text, piece: str) -> Text:
+    """Return the reading of a file in which ``piece`` occurs, ignoring line ends; ``decoded`` when none has it.
 
-    Text that was copied from the file is better evidence than any statistics.
+    If the code page is a guess, text that was copied from the file is better evidence than statistics: it rules out the
+    code pages that lack it. The guess itself comes first, because the model was shown the file in it.
     """
-    for codec in _LEGACY:
-        found = _round_trip(data, codec)
-        if found is not None and to_lf(piece) in to_lf(found.text):
-            yield found
+    if not decoded.guessed or piece.isascii():
+        return decoded
+    names = (decoded.codec, *decoded.rivals)
+    found = (
+        _having(piece, data, names) if to_lf(piece) in to_lf(decoded.text) else _having(piece, data, _LEGACY)
+    )
+    if not found:
+        return decoded
+    first, *rivals = found
+    return Text(first.text, first.codec, b"", tuple(one.codec for one in rivals), guessed=True)
+
+
+def _having(piece: str, data: bytes, names: Sequence[str]) -> list[Text]:
+    read = (_round_trip(data, codec) for codec in names)
+    return [one for one in read if one is not None and to_lf(piece) in to_lf(one.text)]
 
 
 def _round_trip(data: bytes, codec: str, bom: bytes = b"") -> Text | None:

@@ -318,3 +318,34 @@ async def test_failed_write_shows_the_user_the_reason(
     assert await told("x = 1\n") == "The file already has the agent's change."
     path.write_text("x = 3\n")
     assert await told("x = 2\n") == "The file has changed since the agent read it."
+
+
+HUNGARIAN = (
+    "árvíztűrő tükörfúrógép, öt szép szűzlány őrült írót nyúz\nkulcs = 'egy kép'\n" * 3 + "vége = 'é'\n"
+)
+RUSSIAN = (
+    "# Сценарий обработки заказов, основная часть\nдля каждого заказа выполнить проверку\nx = 1  # — x\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("codec", "text", "old", "new"),
+    [
+        ("cp1250", HUNGARIAN, "vége = 'é'", "vége = 'ő'"),
+        ("cp1251", RUSSIAN, "x = 1  # —", "x = 1  # — проверка"),
+    ],
+)
+async def test_new_text_gets_the_code_page_that_was_shown(
+    ctx: FakeToolContext, codec: str, text: str, old: str, new: str
+) -> None:
+    path = put(ctx, "a.txt", text.encode(codec))
+    assert codec in str((await ReadTool().run(ReadInput(file_path="a.txt"), ctx)).metadata)
+    await edit(ctx, "a.txt", old, new)
+    assert path.read_bytes().decode(codec) == text.replace(old, new)
+
+
+async def test_character_of_another_code_page_is_refused(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.txt", RUSSIAN.encode("cp1251"))
+    with pytest.raises(ToolError, match="cp1251, which has no character 'é'"):
+        await edit(ctx, "a.txt", "x = 1  # —", "x = 1  # — é")
+    assert path.read_bytes() == RUSSIAN.encode("cp1251")

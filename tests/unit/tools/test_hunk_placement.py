@@ -28,6 +28,8 @@ class B:
         return y
 """
 
+RUSSIAN = "Сценарий обработки заказов, основная часть\nдля каждого заказа выполнить проверку\n— c\n"
+
 
 def ok(patch: str, old: bytes, fuzz: int = 2) -> bytes:
     result = applied(patch, old, fuzz)
@@ -309,6 +311,7 @@ def test_two_fuzzy_places_are_refused() -> None:
         (b"\xef\xbb\xbfa\nb\n", "-a\n+\ufeffA\n b\n", b"\xef\xbb\xbfA\nb\n"),
         (b"a\nb\n", "-a\n+\ufeffA\n b\n", b"\xef\xbb\xbfA\nb\n"),
         ("Привет, мир\nb\n".encode("cp1251"), " Привет, мир\n-b\n+мир\n", "Привет, мир\nмир\n".encode("cp1251")),
+        (RUSSIAN.encode("cp1251"), "-— c\n+— я\n", RUSSIAN.replace("— c", "— я").encode("cp1251")),
         ("a\nbé\nc\n".encode("utf-16"), "-bé\n+É\n", "a\nÉ\nc\n".encode("utf-16")),
         ("# coding: latin-1\nbé\n".encode("latin-1"), "-bé\n+É\n", "# coding: latin-1\nÉ\n".encode("latin-1")),
         (b"a\nb", " a\n-b\n+B\n", b"a\nB"),

@@ -15,9 +15,7 @@ from tools.patching.model import MAX_FILES, MAX_HUNKS, MAX_PATCH_CHARS, FilePatc
 from tools.patching.names import NamedSection, name_files
 from tools.patching.plan import plan_changes
 from tools.patching.unified import parse_unified
-from tools.paths import Target, explain_os_error
-from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.writing import atomic
+from tools.tool import Tool, ToolContext, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,23 +45,10 @@ class PatchTool(Tool[PatchInput], name="patch", permission="edit"):
 async def _bases(steps: Sequence[NamedSection], ctx: ToolContext) -> dict[Path, bytes | None]:
     """Return the current contents of the files; None for those that do not exist. Raises ToolError like ``base_of``."""
     bases: dict[Path, bytes | None] = {}
-    for step in steps:
-        if step.old is not None and step.old.path not in bases:
-            bases[step.old.path] = await base_of(step.old, ctx)
-    for step in steps:
-        if step.new is not None and step.new.path not in bases:
-            bases[step.new.path] = await _new_base(step.new, ctx)
+    for target in (*(step.old for step in steps), *(step.new for step in steps)):
+        if target is not None and target.path not in bases:
+            bases[target.path] = await base_of(target, ctx)
     return bases
-
-
-async def _new_base(target: Target, ctx: ToolContext) -> bytes | None:
-    """Return the content of a file that should not exist yet: only to check whether it equals the patch's result."""
-    if ctx.files.editors.unsaved(target.path) is not None:
-        return await base_of(target, ctx)
-    try:
-        return await asyncio.to_thread(atomic.read_or_none, target.path)
-    except OSError as error:
-        raise ToolError(explain_os_error(error, f"{target.rule} cannot be created")) from error
 
 
 def _modes(steps: Sequence[NamedSection]) -> dict[Path, int]:

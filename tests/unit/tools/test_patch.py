@@ -149,6 +149,18 @@ async def test_adding_what_exists_is_refused(ctx: FakeToolContext) -> None:
     assert "already applied" in await refused(ctx, add.format("a"))
 
 
+async def test_new_file_is_not_compared_with_one_never_read(ctx: FakeToolContext) -> None:
+    put(ctx, ".env", b"KEY=1\n")
+    put(ctx, "a.py", b"a\n")
+    ctx.files.seen.pop(ctx.workspace / ".env")
+    for text in (
+        "*** Begin Patch\n*** Add File: .env\n+KEY=1\n*** End Patch",
+        "*** Begin Patch\n*** Add File: .env\n+KEY=2\n*** End Patch",
+        "*** Begin Patch\n*** Update File: a.py\n*** Move to: .env\n*** End Patch",
+    ):
+        assert ".env exists and you have not read it" in await refused(ctx, text)
+
+
 async def test_missing_files_are_refused_with_a_suggestion(ctx: FakeToolContext) -> None:
     put(ctx, "cart.py", b"a\n")
     for text in (

@@ -39,6 +39,8 @@ class _File(Struct):
     now: bytes | None
     executable: bool | None = None
     origin: Path | None = None
+    like: Path | None = None
+    """For a copy: the file that it is a copy of."""
 
 
 class _PatchPlanner(Struct):
@@ -93,7 +95,7 @@ class _PatchPlanner(Struct):
                     f"{step.name}: the patch deletes it, but the file has more lines than the patch removes. Nothing "
                     "was changed: read it again, or use *** Delete File: without its content."
                 )
-        file.now, file.executable, file.origin = None, None, None
+        file.now, file.executable, file.origin, file.like = None, None, None, None
 
     def _transfer(self, step: NamedSection) -> None:
         assert step.old is not None and step.new is not None
@@ -108,12 +110,12 @@ class _PatchPlanner(Struct):
             content = self._patched(_there(old, step), step)
             new.executable = _newer(old.executable, step.file.executable)
             new.origin = old.origin or (step.old.path if old.original is not None else None)
-            old.now, old.executable, old.origin = None, None, None
+            new.like = old.like
+            old.now, old.executable, old.origin, old.like = None, None, None, None
         else:
             content = self._patched(self._copied(old, step), step)
             new.executable = _newer(old.executable, step.file.executable)
-            if new.executable is None and step.old.path in self.modes:
-                new.executable = bool(self.modes[step.old.path] & 0o100) or None
+            new.like = old.origin or old.like or step.old.path
         new.now = content
 
     def _copied(self, old: _File, step: NamedSection) -> bytes:
@@ -150,17 +152,21 @@ class _PatchPlanner(Struct):
         return out
 
     def _mode(self, path: Path, file: _File) -> int | None:
-        """Return the bits to set, or None to leave them: those of the old file for a move, with git's one bit."""
+        """Return the bits to set, or None to leave them: those of the old file for a move or copy, with git's one
+        bit."""
         if file.now is None:
             return None
-        current = self.modes.get(file.origin or path)
+        source = file.origin or file.like
+        current = self.modes.get(source or path)
         if current is None:
             return 0o755 if file.executable else None
         wanted = current
         if file.executable is not None:
             readable = (current & 0o444) >> 2
             wanted = (current | readable) if file.executable else (current & ~0o111)
-        return wanted if file.origin is not None or wanted != current else None
+        if file.origin is None and file.like is not None:
+            wanted &= 0o777  # a copy runs as nobody else
+        return wanted if source is not None or wanted != current else None
 
 
 def plan_changes(

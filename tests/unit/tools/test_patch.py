@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 import subprocess
 from pathlib import Path
 
@@ -188,6 +189,13 @@ async def test_a_move_keeps_the_mode_and_says_where_it_came_from(ctx: FakeToolCo
     assert (made.moved_from, made.mode) == (path, 0o751)
     assert (ctx.workspace / "bin/run.sh").stat().st_mode & 0o777 == 0o751
     assert not path.exists()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o700, 0o644])
+async def test_a_copy_can_be_read_by_nobody_else(ctx: FakeToolContext, mode: int) -> None:
+    put(ctx, "key.sh", b"TOKEN=1\n").chmod(mode)
+    await patch(ctx, "diff --git a/key.sh b/new.sh\ncopy from key.sh\ncopy to new.sh\n")
+    assert stat.S_IMODE((ctx.workspace / "new.sh").stat().st_mode) == mode
 
 
 async def test_git_modes_are_set(ctx: FakeToolContext) -> None:

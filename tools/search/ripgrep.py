@@ -108,7 +108,12 @@ async def find_lines(
     if rg is not None:
         limits = (f"--max-columns={MAX_COLUMNS}", "--max-columns-preview", "--crlf", "--engine=auto")
         argv = [rg, *_COMMON, "--with-filename", "--line-number", "--no-heading", *limits]
-        argv += [f"--regexp={pattern}", *(() if only else _EXCLUSIONS), "--", only or "./"]
+        argv += [
+            f"--regexp={pattern}",
+            *(() if only else _EXCLUSIONS),
+            "--",
+            f"./{only or ''}",
+        ]  # "-" would be stdin
     else:
         wanted = {
             "pattern": pattern,

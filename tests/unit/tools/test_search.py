@@ -69,6 +69,12 @@ async def test_glob_of_a_folder_gives_paths_from_the_workspace(ctx: FakeToolCont
     assert await glob(ctx, "*.rs") == ["No files match."]
 
 
+@pytest.mark.parametrize("name", ["-", "-e", "./a", "~"])
+async def test_a_file_is_searched_whatever_its_name(ctx: FakeToolContext, name: str) -> None:
+    (ctx.workspace / name).write_bytes(b"class Odd:\n")
+    assert await grep(ctx, "class", f"./{name}") == [str(Path(name)), "1→class Odd:"]
+
+
 async def test_glob_shows_a_hundred(ctx: FakeToolContext) -> None:
     for n in range(120):
         (ctx.workspace / f"many_{n}.txt").touch()

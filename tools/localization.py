@@ -23,6 +23,10 @@ class _Translated(str):
         made.english = english
         return made
 
+    def __reduce__(self) -> tuple[type[_Translated], tuple[str, str]]:
+        """Say how to make a copy, also in the node of a cluster that the text is sent to."""
+        return _Translated, (str(self), self.english)
+
 
 class _Current:
     """The language in force, and its catalogue once a text was needed."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from string import Formatter
@@ -76,6 +78,14 @@ def test_nested_translation_keeps_its_english_text() -> None:
     stored = TypeAdapter(dict[str, str]).validate_json(json.dumps({"said": said}))
     assert stored == {"said": str(said)}
     assert written_for_models("wrong JSON", "其他") == "其他"
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize("copied", [deepcopy, lambda text: pickle.loads(pickle.dumps(text))])
+def test_copy_of_a_translated_text_keeps_both(copied: Callable[[str], str]) -> None:
+    told = copied(t("The file does not exist."))
+    assert told == catalogue("zh-CN")["The file does not exist."]
+    assert english(told) == "The file does not exist."
 
 
 @pytest.mark.parametrize("name", ["fr", "zh", "EN", ""])

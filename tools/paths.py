@@ -58,7 +58,7 @@ def resolve(raw: str, ctx: ReadContext) -> Target:
         raise ToolError("The path contains a NUL character.")
     shown = repr(raw if len(raw) <= 200 else f"{head(raw, 200)}…")
     try:
-        path = Path(raw).expanduser()
+        path = without_tilde(raw)
     except RuntimeError as error:
         # How the shell expands "~+" or "~someone" is unknown here.
         message = f"Not a usable path: {shown}. Of paths that begin with ~, only ~ and ~/… are supported."
@@ -76,6 +76,11 @@ def resolve(raw: str, ctx: ReadContext) -> Target:
     rule, inside = _rule(path, ctx.workspace)
     scratch = Path(os.path.realpath(ctx.scratch))
     return Target(path, rule, outside=not inside and not path.is_relative_to(scratch))
+
+
+def without_tilde(raw: str) -> Path:
+    """Return a path with ``~`` at its beginning expanded; ``./~`` is a file of that name. Raises RuntimeError."""
+    return Path(raw).expanduser() if raw.startswith("~") else Path(raw)
 
 
 def rule_target(path: Path, workspace: Path) -> str:

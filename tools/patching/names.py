@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tools.patching.headers import has_prefix, without_first
 from tools.patching.model import FilePatch, PatchError
-from tools.paths import Target, did_you_mean, meant_hint, resolve
+from tools.paths import Target, did_you_mean, meant_hint, resolve, without_tilde
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
@@ -68,9 +68,10 @@ class _Namer(Struct):
         if file.moves or file.action == "copy":
             assert names.new is not None
             given = [names.old, *(_respelled(names.old) if names.style == "exact" else ())]
-            old, new = self._existing(self._first(given)), resolve(names.new, self.ctx)
+            chosen = self._first(given)
+            old, new = self._existing(chosen), resolve(names.new, self.ctx)
             if file.moves:
-                self._no_link(names.old, "moved")
+                self._no_link(chosen, "moved")
             if old.path == new.path:
                 raise PatchError(
                     f"{names.old} would be moved onto itself. Nothing was changed: "
@@ -158,7 +159,7 @@ class _Namer(Struct):
         return target
 
     def _no_link(self, name: str, what: str) -> None:
-        lexical = self.ctx.workspace / Path(name).expanduser()
+        lexical = self.ctx.workspace / without_tilde(name)
         if _ask(lexical, Path.is_symlink):
             raise PatchError(
                 f"{name} is a symbolic link and cannot be {what} by a patch. Nothing was changed: "

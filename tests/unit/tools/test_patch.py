@@ -125,11 +125,15 @@ async def test_a_link_and_its_target_are_one_file(ctx: FakeToolContext) -> None:
     [
         "*** Begin Patch\n*** Delete File: link.py\n*** End Patch",
         "*** Begin Patch\n*** Update File: link.py\n*** Move to: b.py\n*** End Patch",
+        "*** Begin Patch\n*** Update File: a/link.py\n*** Move to: b.py\n*** End Patch",
+        "*** Begin Patch\n*** Update File: `link.py`\n*** Move to: b.py\n*** End Patch",
+        "*** Begin Patch\n*** Delete File: ./~\n*** End Patch",
     ],
 )
 async def test_a_link_itself_is_neither_deleted_nor_moved(ctx: FakeToolContext, text: str) -> None:
     path = put(ctx, "real.py", b"1\n")
     (ctx.workspace / "link.py").symlink_to(path)
+    (ctx.workspace / "~").symlink_to(path)
     assert "symbolic link" in await refused(ctx, text)
 
 

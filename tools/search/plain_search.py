@@ -75,7 +75,8 @@ def main(argument: str) -> int:
     except ToolError as error:
         print(error, file=sys.stderr)
         return 2
-    paths = wanted["paths"] or walk(".", frozenset(wanted["excluded"]))
+    # The output has lines, so that a line end in a name would begin another one.
+    paths = wanted["paths"] or (name for name in walk(".", frozenset(wanted["excluded"])) if "\n" not in name)
     width = wanted["max_columns"]
     out = sys.stdout.buffer
     found = False

@@ -42,6 +42,8 @@ _PLAIN_SEARCH = (
     "import sys; sys.path.insert(0, sys.argv[1]); from tools.search.plain_search import run; run(sys.argv[2])"
 )
 _EXCLUSIONS = tuple(f"--glob=!{name}" for name in EXCLUDED)
+_TWO_LINES = "--glob=!*\n*"
+"""Names with a line end: the rest of one, after it, would be taken for the name of another file."""
 _COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
 
 
@@ -108,12 +110,8 @@ async def find_lines(
     if rg is not None:
         limits = (f"--max-columns={MAX_COLUMNS}", "--max-columns-preview", "--crlf", "--engine=auto")
         argv = [rg, *_COMMON, "--with-filename", "--line-number", "--no-heading", *limits]
-        argv += [
-            f"--regexp={pattern}",
-            *(() if only else _EXCLUSIONS),
-            "--",
-            f"./{only or ''}",
-        ]  # "-" would be stdin
+        excluded = () if only else (*_EXCLUSIONS, _TWO_LINES)
+        argv += [f"--regexp={pattern}", *excluded, "--", f"./{only or ''}"]  # "-" alone would be stdin
     else:
         wanted = {
             "pattern": pattern,

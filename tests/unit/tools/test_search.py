@@ -69,6 +69,14 @@ async def test_glob_of_a_folder_gives_paths_from_the_workspace(ctx: FakeToolCont
     assert await glob(ctx, "*.rs") == ["No files match."]
 
 
+async def test_a_denied_file_is_not_shown_as_another_one(ctx: FakeToolContext) -> None:
+    for name in ("private/a\nsrc/cart.py", "private\nsrc/cart.py"):
+        (ctx.workspace / name).parent.mkdir(parents=True)
+        (ctx.workspace / name).write_bytes(b"class Secret:\n")
+    ctx.permission.rules.append(("read", "private*", "deny"))
+    assert await grep(ctx, "Secret") == ["No lines match."]
+
+
 @pytest.mark.parametrize("name", ["-", "-e", "./a", "~"])
 async def test_a_file_is_searched_whatever_its_name(ctx: FakeToolContext, name: str) -> None:
     (ctx.workspace / name).write_bytes(b"class Odd:\n")

@@ -26,7 +26,8 @@ MAX_BYTES = 50 * 1024
 MAX_FILE_BYTES = 100 * 1024 * 1024
 _SMALL = 64 * 1024
 """Bytes of a file that is read on the event loop: the way into a thread and back takes longer."""
-MAX_IMAGE_BYTES = 4 * 1024 * 1024
+MAX_IMAGE_BYTES = 3_900_000
+"""Providers take 5 MB (Anthropic), counted in base64, and refuse every further request of a session with more."""
 SEPARATOR = "→"
 """Between line number and text. Not a tab: it must not be taken for a part of the text."""
 

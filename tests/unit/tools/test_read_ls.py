@@ -104,6 +104,17 @@ async def test_an_image_is_returned_as_an_image(ctx: FakeToolContext) -> None:
     assert [(i.media_type, base64.b64decode(i.data)) for i in result.images] == [("image/png", PNG)]
 
 
+async def test_image_is_no_larger_than_providers_take(ctx: FakeToolContext) -> None:
+    for size in range(3_800_000, 4_300_000, 100_000):
+        (ctx.workspace / "a.png").write_bytes(PNG.ljust(size, b"\0"))
+        try:
+            (image,) = (await read(ctx, "a.png")).images
+        except ToolError as error:
+            assert "too large to show" in str(error)
+            continue
+        assert len(image.data) <= 5 * 1024 * 1024
+
+
 async def test_a_missing_file_suggests_up_to_three_that_may_be_seen(ctx: FakeToolContext) -> None:
     for name in ("cart.py", "cart_test.py", "carts.py", "cart.pyi", "secret_cart.py"):
         (ctx.workspace / name).touch()

@@ -95,7 +95,7 @@ async def test_unattachable_files_are_refused_with_advice(tmp_path: Path) -> Non
             ("lib.so", "binary file"),
             ("empty.txt", "empty"),
             ("large.txt", "this text file has 257 KB, and the limit is 256 KB. Name it"),
-            ("large.png", "the limit is 4.0 MB"),
+            ("large.png", "the limit is 3.7 MB"),
             ("sub", "is a folder"),
             ("emty.txt", "Did you mean empty.txt?"),
             (" ", "path is empty"),

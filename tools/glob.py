@@ -33,7 +33,8 @@ class GlobTool(Tool[GlobInput], name="glob"):
     async def run(self, args: GlobInput, ctx: ToolContext) -> ToolResult:
         base, pattern = args.path, args.pattern
         if Path(pattern).is_absolute():
-            base, pattern = split_base(pattern)
+            base, rest = split_base(pattern)
+            pattern = f"/{rest}"  # a pattern without a slash would match at any depth
         target = resolve(base, ctx)
         await ask_outside(target, ctx)
         await self.ask(ctx, args.pattern, t("Find files {pattern}", pattern=args.pattern))

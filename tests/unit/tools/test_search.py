@@ -66,6 +66,8 @@ async def test_glob_of_a_folder_gives_paths_from_the_workspace(ctx: FakeToolCont
     assert await glob(ctx, "*.{py,ts}", "src") == ["src/deep/er/item.py", "src/cart.ts", "src/cart.py"]
     assert await glob(ctx, "src/*.py") == ["src/cart.py"]
     assert await glob(ctx, f"{ctx.workspace}/src/**/item.*") == ["src/deep/er/item.py"]
+    assert await glob(ctx, f"{ctx.workspace}/src/*.py") == ["src/cart.py"]
+    assert await glob(ctx, f"{ctx.workspace}/src/**") == ["src/deep/er/item.py", "src/cart.ts", "src/cart.py"]
     assert await glob(ctx, "*.rs") == ["No files match."]
 
 

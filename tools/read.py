@@ -31,7 +31,11 @@ MAX_IMAGE_BYTES = 3_900_000
 SEPARATOR = "→"
 """Between line number and text. Not a tab: it must not be taken for a part of the text."""
 
-_MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    *((mark, "image/gif") for mark in (b"GIF87a", b"GIF89a")),
+)
 
 _UNKNOWN = (
     "(As on disk. The file is open in an editor whose content is unknown: the user may see something else. "

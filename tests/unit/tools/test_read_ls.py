@@ -104,6 +104,11 @@ async def test_an_image_is_returned_as_an_image(ctx: FakeToolContext) -> None:
     assert [(i.media_type, base64.b64decode(i.data)) for i in result.images] == [("image/png", PNG)]
 
 
+async def test_text_that_begins_like_an_image_is_text(ctx: FakeToolContext) -> None:
+    (ctx.workspace / "a.txt").write_bytes(b"GIF8 is how these files begin\n")
+    assert (await read(ctx, "a.txt")).content == "1→GIF8 is how these files begin"
+
+
 async def test_image_is_no_larger_than_providers_take(ctx: FakeToolContext) -> None:
     for size in range(3_800_000, 4_300_000, 100_000):
         (ctx.workspace / "a.png").write_bytes(PNG.ljust(size, b"\0"))

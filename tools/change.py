@@ -37,7 +37,7 @@ from tools.tool import (
     ToolResult,
     VersionKeeper,
 )
-from tools.writing import atomic, buffers
+from tools.writing import atomic, buffers, disk
 from tools.writing.messages import not_taken_back, saved_otherwise, why_not_written
 from tools.writing.proposal import alterations, propose
 from tools.writing.transaction import IncompleteRollbackError, RollbackFailure, keep_left, write_through
@@ -196,8 +196,9 @@ async def on_base(
             raise ToolError(open_file.refusal)
         unsaved = open_file.text if open_file is not None and open_file.unsaved else None
         try:
-            if seen is None and unsaved is None and target.path.is_file():
-                _check_base(target.rule, "", None)  # unread, because it may be larger than the memory
+            on_disk = unsaved is None and target.path.is_file()
+            if on_disk and (seen is None or target.path.stat().st_size > disk.MAX_READ):
+                _check_base(target.rule, "", seen)  # unread, because it may be larger than the memory
             data = atomic.read_or_none(target.path)
         except OSError as error:
             raise ToolError(explain_os_error(error, f"{target.rule} cannot be changed")) from error

@@ -18,12 +18,11 @@ from tools.search.unsaved import unknown
 from tools.text.decoding import BinaryFileError, Text, decode, each_line
 from tools.text.truncate import head
 from tools.tool import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.writing.disk import read_resolved
+from tools.writing.disk import MAX_READ, read_resolved
 
 MAX_LINES = 2000
 MAX_COLUMNS = 2000
 MAX_BYTES = 50 * 1024
-MAX_FILE_BYTES = 100 * 1024 * 1024
 _SMALL = 64 * 1024
 """Bytes of a file that is read on the event loop: the way into a thread and back takes longer."""
 MAX_IMAGE_BYTES = 3_900_000
@@ -120,7 +119,7 @@ async def _load(
 def _read(target: Target, unsaved: str | None, args: ReadInput) -> ToolResult | _Shown | None:
     """Read a file. Blocking; None for a file that does not exist. Raises OSError, and ToolError unless it is text."""
     size = target.path.stat().st_size
-    if size > MAX_FILE_BYTES:
+    if size > MAX_READ:
         raise ToolError(f"{target.rule} has {size} bytes: too large to read. Search it with grep instead.")
     data = read_resolved(target.path)
     if data is None:

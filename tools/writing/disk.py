@@ -24,6 +24,8 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
+MAX_READ = 100 * 1024 * 1024
+"""Most bytes of a file that the model can have read."""
 _ACL = "system.posix_acl_access"
 _HAS_XATTRS = hasattr(os, "listxattr")
 _CHMOD_TAKES_HANDLES = os.chmod in os.supports_fd

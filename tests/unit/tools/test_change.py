@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.access import suggestions
-from tools.change import apply_changes
+from tools.change import apply_changes, base_of
 from tools.files.regular_files import sha256
+from tools.paths import resolve
 from tools.tool import (
     DiagnosticsReport,
     FileChange,
@@ -186,6 +188,18 @@ async def test_file_changed_since_read_is_refused_but_a_touch_is_not(
     path.write_bytes(b"three\n")
     with pytest.raises(ToolError, match="changed since you read it"):
         await apply_changes([update(path, b"four\n")], ctx)
+
+
+async def test_file_that_has_grown_too_large_is_not_read(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "server.log", b"one\n")
+    os.truncate(path, 300_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ToolError, match="has changed since you read it"):
+            await base_of(resolve("server.log", ctx), ctx)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 async def test_change_without_effect_is_refused(ctx: FakeToolContext, workspace: Path) -> None:

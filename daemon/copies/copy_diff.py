@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,7 +17,6 @@ from daemon.files.index_file import GITLINK, read, restat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from daemon.copies.git_program import CancelToken
 
@@ -79,7 +79,7 @@ class CopyComparison(Struct, frozen=True):
             git.stop.check()
             work_tree = self.top / part.prefix
             git_dir = self.ours / part.folder / "raw.git"
-            if not work_tree.is_dir() or work_tree.is_symlink():
+            if not _is_real_folder(work_tree):
                 private = PrivateIndex(git, git_dir, self.top)
                 yield part, private, EMPTY_TREE[part.hash]
                 continue
@@ -90,7 +90,7 @@ class CopyComparison(Struct, frozen=True):
             for name in _repositories(private, part.hash):
                 prefix = f"{part.prefix}{os.fsdecode(name)}/"
                 inner = self.top / prefix
-                if prefix not in known and (inner / ".git").exists() and not inner.is_symlink():
+                if prefix not in known and (inner / ".git").exists() and _is_real_folder(inner):
                     known.add(prefix)
                     waiting.append(self._new_part(prefix, len(known)))
 
@@ -128,6 +128,11 @@ class CopyComparison(Struct, frozen=True):
         if not (git_dir / "HEAD").exists():
             make_git_for_us(git_dir, "sha1", (), as_they_are=True)
         return CopiedRepository(prefix, folder, EMPTY_TREE[20], 20)
+
+
+def _is_real_folder(path: Path) -> bool:
+    """Return whether it is a folder that no symbolic link leads to: the branch may have made one, to files outside."""
+    return path.is_dir() and Path(os.path.realpath(path)) == path
 
 
 def _repositories(private: PrivateIndex, hash_size: int) -> Iterable[bytes]:

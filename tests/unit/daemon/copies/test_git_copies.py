@@ -213,3 +213,19 @@ async def test_nested_repositories_of_a_branch_count_as_changes(tmp_path: Path) 
         "sub/a.txt": (b"dirty inside\n", b"by the branch\n"),
     }
     await copy.close()
+
+
+async def test_no_link_makes_a_comparison_read_files_outside(tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    TREES["clean"](top)
+    (top / "vendor" / "lib").mkdir(parents=True)
+    git(top / "vendor" / "lib", "init", "-q")
+    put(top, "vendor/lib/a.c", b"int a;\n")
+    put(tmp_path, "private/lib/key", b"secret")
+    copies = copies_for(top, tmp_path / "state", ())
+    copy = await copies.open("x:A", await copies.base())
+    (copy.root / "vendor").rename(tmp_path / "gone")
+    (copy.root / "vendor").symlink_to(tmp_path / "private")
+    found = {change.name: change.after for change in (await copy.outcome())[0]}
+    assert found == {"vendor": os.fsencode(tmp_path / "private"), "vendor/lib/a.c": None}
+    await copy.close()

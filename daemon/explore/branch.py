@@ -19,8 +19,9 @@ from daemon.copies.working_copy import CopyError, WorkingCopy
 from daemon.explore.branch_environment import BranchEnvironment, make_branch_environment
 from daemon.explore.branch_notes import task_text, unfinished_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
-from daemon.explore.ignored_changes import ignored_changes, recorded_changes, short_names
+from daemon.explore.ignored_changes import ignored_changes, left_out_note, recorded_changes, short_names
 from daemon.explore.inherited_context import moved, places_moved, rewriter
+from daemon.explore.results import in_workspace
 from daemon.loop.children import close_child, open_child
 from daemon.model.branches import CheckRun
 from daemon.model.events import (
@@ -256,9 +257,13 @@ class Branch:
             outcome = replace(outcome, stats=mirror.stats, last_message=mirror.last_message)
         if copy is not None:
             try:
-                changes, patch = await copy.outcome()
-                outcome = replace(outcome, changes=tuple(changes), patch=patch)
+                found, patch = await copy.outcome()
+                changes, above = in_workspace(found)
+                outcome = replace(outcome, changes=changes, patch=patch)
                 self._compared = True
+                if above:
+                    why = t("they are outside the workspace, and only in its patch")
+                    self._note = left_out_note(why, above)
                 if child is not None:
                     outcome = await self._with_ignored(outcome, child, copy)
                 await self._host.keep(self._task, outcome)
@@ -278,7 +283,7 @@ class Branch:
         unnoticed."""
         try:
             origin = self._host.parent.services.workspace
-            files, self._note = await asyncio.to_thread(
+            files, note = await asyncio.to_thread(
                 ignored_changes, child.files.history, copy.root, origin, outcome.changes
             )
         except OSError as error:
@@ -286,10 +291,11 @@ class Branch:
             return outcome
         if files:
             first = f"{self._task.branch_id}:{files[0].name}"
-            self._note += t(
+            note += t(
                 " They are kept, but merged only when selected by name, for example {first}.",
                 first=head(first, 200),
             )
+            self._note = f"{self._note}\n{note}".strip()
         return replace(outcome, ignored=files)
 
     async def _rescued(

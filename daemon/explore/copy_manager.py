@@ -75,14 +75,14 @@ class BranchCopies:
 
     async def _recover(self, services: Services) -> None:
         """Store the work in copies that a crash left, and remove each once it is stored."""
-        from daemon.explore.results import has_result, save_result
+        from daemon.explore.results import has_result, in_workspace, save_result
 
         def keep(left: OrphanedCopy) -> None:
             folder = services.store.folder(left.session_id)
             # Without a folder, the user has removed the session. A result was stored when the branch had ended: since
             # then only its tests have written, which changes nothing of it.
             if folder.is_dir() and not has_result(folder / "result"):
-                save_result(folder / "result", left.changes, left.patch)
+                save_result(folder / "result", in_workspace(left.changes)[0], left.patch)
 
         copies = await asyncio.to_thread(self._open, self._workspace, self._folder, ())
         await copies.recover(keep)

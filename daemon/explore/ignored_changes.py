@@ -65,8 +65,13 @@ def ignored_changes(
         if git is None
         else t("git ignores them")
     )
+    return files, left_out_note(why, files)
+
+
+def left_out_note(why: str, files: Sequence[BranchChange]) -> str:
+    """Return a note for those who compare the branches about files that are not among the changes."""
     named = short_names(files)
-    return files, t("Not included in its changes, because {with_git}: {files}.", with_git=why, files=named)
+    return t("Not included in its changes, because {with_git}: {files}.", with_git=why, files=named)
 
 
 def recorded_changes(history: SessionHistory, root: Path) -> tuple[BranchChange, ...]:

@@ -128,6 +128,14 @@ def _remove_finished(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
+def in_workspace(
+    changes: Sequence[BranchChange],
+) -> tuple[tuple[BranchChange, ...], tuple[BranchChange, ...]]:
+    """Return the changes in the workspace, and those elsewhere in its repository: a result has only the first."""
+    above = tuple(change for change in changes if change.name.startswith("../"))
+    return tuple(change for change in changes if not change.name.startswith("../")), above
+
+
 def name_problem(name: str) -> str:
     """Return why a name is not one of a file inside of a folder; empty when it is."""
     if not name or "\0" in name:

@@ -19,7 +19,7 @@ from daemon.explore.results import load_result
 from daemon.loop.session import Session
 from daemon.permission.service import CallInfo, CallPermission
 from tests.support.fakes.models import Call
-from tests.support.scenarios.branches import FILES, explore, exploring, ran, repository, told
+from tests.support.scenarios.branches import EDITS, FILES, explore, exploring, git, ran, repository, told
 from tools.ports import ToolResult
 from tools.tool import ToolError
 
@@ -75,6 +75,36 @@ async def test_ignored_files_of_a_branch_are_kept_and_merged_by_name(tmp_path: P
         await selecting(session, "A:out", "A:made.local")
         assert (workspace / "out/report.txt").read_text() == "r\n"
         assert (workspace / "made.local").read_text() == "made\n"
+
+
+async def test_changes_above_the_workspace_do_not_lose_the_others(tmp_path: Path) -> None:
+    top = tmp_path / "repository"
+    (top / "workspace").mkdir(parents=True)
+    (top / ".gitignore").write_text("home/\n*.local\n.trace/\n")
+    git(top, "init", "-q")
+    git(top, "add", "-A")
+    git(top, "commit", "-q", "-m", "first")
+    steps = {
+        "A": [
+            write("../new.txt", "n\n"),
+            write("b.py", "b\n"),
+            write("settings.local", "mine\n"),
+            "A is done.",
+        ],
+        "B": ["B is done."],
+    }
+    async with exploring(top, TWO, steps) as bench:
+        session = bench.session(settings=EDITS)
+        turn = asyncio.create_task(session.prompt("go"))
+        await bench.answer("once")
+        await turn
+        branch = session.state.children.branches["A"]
+        assert (branch.status, branch.score and branch.score.files) == ("completed", 1)
+        assert "because they are outside the workspace, and only in its patch: ../new.txt." in branch.summary
+        assert "because git ignores them: settings.local." in branch.summary
+        kept = load_result(bench.core.store.folder(f"{session.session_id}:A") / "result")
+        assert kept is not None and [change.name for change in kept.changes] == ["b.py"]
+        assert b"b/new.txt" in kept.patch and b"b/workspace/b.py" in kept.patch
 
 
 async def test_large_ignored_file_is_not_read_and_hides_no_others(

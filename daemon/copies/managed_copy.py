@@ -163,8 +163,9 @@ class ManagedCopies(WorkingCopies, Generic[T]):
     def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
         """Return the work in a copy that a crash left behind."""
         record: dict[str, Any] = json.loads((place.ours / "record.json").read_bytes())
-        changes, patch = self._comparing(place, place.root(record["name"]), record)(stop)
-        return OrphanedCopy(record["session"], tuple(changes), patch)
+        top = place.root(record["name"])
+        changes, patch = self._comparing(place, top, record)(stop)
+        return OrphanedCopy(record["session"], top / record.get("workspace", ""), tuple(changes), patch)
 
     # -- in threads --
 

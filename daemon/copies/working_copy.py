@@ -81,6 +81,8 @@ class OrphanedCopy(Struct, frozen=True):
 
     session_id: str
     """Id of the branch that it belonged to."""
+    root: Path
+    """See ``WorkingCopy``."""
     changes: tuple[BranchChange, ...]
     patch: bytes
 

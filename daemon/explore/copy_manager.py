@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from daemon.workspace_key import workspace_key
 from tools.process.programs import find_program
 
 if TYPE_CHECKING:
-    from daemon.copies.working_copy import OrphanedCopy, WorkingCopies
+    from daemon.copies.working_copy import BranchChange, OrphanedCopy, WorkingCopies
     from daemon.loop.services import Services
 
 
@@ -75,14 +76,20 @@ class BranchCopies:
 
     async def _recover(self, services: Services) -> None:
         """Store the work in copies that a crash left, and remove each once it is stored."""
+        from daemon.explore.ignored_changes import ignored_changes
         from daemon.explore.results import has_result, in_workspace, save_result
+        from daemon.files.history import SessionHistory
 
         def keep(left: OrphanedCopy) -> None:
             folder = services.store.folder(left.session_id)
             # Without a folder, the user has removed the session. A result was stored when the branch had ended: since
             # then only its tests have written, which changes nothing of it.
             if folder.is_dir() and not has_result(folder / "result"):
-                save_result(folder / "result", in_workspace(left.changes)[0], left.patch)
+                history = SessionHistory(folder / "files", services.now, read_only=True)
+                ignored: tuple[BranchChange, ...] = ()
+                with contextlib.suppress(OSError):  # what is known of the branch is stored without them
+                    ignored, _ = ignored_changes(history, left.root, self._workspace, left.changes)
+                save_result(folder / "result", in_workspace(left.changes)[0], left.patch, ignored)
 
         copies = await asyncio.to_thread(self._open, self._workspace, self._folder, ())
         await copies.recover(keep)

@@ -6,6 +6,8 @@ import os
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +20,7 @@ from daemon.copies.working_copy import BranchChange
 from daemon.explore.copy_manager import BranchCopies, copies_for
 from daemon.explore.results import ResultError, load_result, name_problem, remove_result, save_result
 from tests.support.examples import examples
+from tests.support.scenarios.branches import git
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
 
 CHANGES = (
@@ -178,6 +181,8 @@ def _edited(folder: Path, damage: Any) -> None:
 
 KILLED = """
 import asyncio, os, sys
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from daemon.copies.working_copy import BranchChange
 from daemon.explore.copy_manager import copies_for
@@ -187,31 +192,34 @@ async def work(workspace, state, result):
     copies = copies_for(workspace, state / "branches", ())
     copy = await copies.open("session:A", await copies.base())
     (copy.root / "a.py").write_text("changed")
+    (copy.root / "b.local").write_text("written")
     changes, patch = await copy.outcome()
     if result.parent.name == "tested":
         save_result(result, changes, patch, [BranchChange("b.local", None, b"written", None, 0o100644)])
         (copy.root / "coverage.xml").write_text("by the tests")
+    else:
+        (copy.root.parent / "above.txt").write_text("above")
     os._exit(9)
 
 asyncio.run(work(*map(Path, sys.argv[1:])))
 """
 
 
-@pytest.mark.parametrize(("killed", "ignored"), [("tested", ["b.local"]), ("working", [])])
-async def test_recovery_stores_what_was_not_stored_yet(
-    tmp_path: Path, killed: str, ignored: list[str]
-) -> None:
-    workspace, state, trace = tmp_path / "workspace", tmp_path / "state", tmp_path / killed
+@pytest.mark.parametrize("killed", ["tested", "working"])
+async def test_recovery_stores_what_was_not_stored_yet(tmp_path: Path, killed: str) -> None:
+    workspace, state, trace = tmp_path / "top" / "workspace", tmp_path / "state", tmp_path / killed
     for folder in (workspace, state, trace):
-        folder.mkdir()
+        folder.mkdir(parents=True)
+    git(workspace.parent, "init", "-q")
+    (workspace / ".gitignore").write_text("*.local\n")
     (workspace / "a.py").write_text("a")
     run = [sys.executable, "-c", KILLED, workspace, state, trace / "result"]
     assert (await asyncio.to_thread(subprocess.run, run, check=False)).returncode == 9
     store = SimpleNamespace(folder=lambda session_id: trace)
     copies = BranchCopies(workspace, state, copies_for)
-    copies.recover(cast("Any", SimpleNamespace(store=store)))
+    copies.recover(cast("Any", SimpleNamespace(store=store, now=partial(datetime.now, UTC))))
     await copies.recovered()
     found = load_result(trace / "result")
     assert found is not None
     assert [change.name for change in found.changes] == ["a.py"]
-    assert [change.name for change in found.ignored] == ignored
+    assert [(change.name, change.after) for change in found.ignored] == [("b.local", b"written")]

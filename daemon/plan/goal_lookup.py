@@ -42,18 +42,37 @@ _WRAPS = (
 """Quotes and marks around a name."""
 
 
-def named(tree: PlanTree, text: str) -> Goal:
+def known_focus(tree: PlanTree, seen: PlanTree | None) -> Goal | None:
+    """Return the goal that has the focus as far as the model knows. Raises PlanError when that is not in the plan.
+
+    ``seen``: the plan as the model knows it, None: ``tree``. The user may have moved the focus since.
+    """
+    if seen is None or seen.current_id == tree.current_id:
+        return tree.goals.get(tree.current_id or "")
+    goal = tree.goals.get(seen.current_id or "")
+    if goal is None and tree.current_id is not None:
+        raise PlanError(
+            f"The user has changed the plan since you saw it: the focus is now on {tree.title(tree.current_id)} "
+            f"(g{tree.current_id})."
+        )
+    return goal
+
+
+def named(tree: PlanTree, text: str, seen: PlanTree | None = None) -> Goal:
     """Return the goal that ``text`` names: an open one by its description, else any by its display number.
 
     Models copy names from the shown plan: with a mark, its number, in quotes, or cut off by an ellipsis. An exact match
     has precedence over one without these. Among several open goals with one description the nearest to the focus
-    counts. Raises PlanError.
+    counts. ``seen``: the plan as the model knows it; a number alone that has another meaning since is rejected. Raises
+    PlanError.
     """
     line = HERE.sub("", " ".join(text.split()))
     for form in dict.fromkeys((line, _bare(line))):
         if (found := _described(tree, form)) is not None:
             return found
         if (number := _NUMBER.fullmatch(form)) is not None and (found := _numbered(tree, *number.groups())):
+            if seen is not None and not number[2].strip():
+                _check_number(tree, seen, number[1], found)
             return found
     raise PlanError(_none_such(tree, text))
 
@@ -96,6 +115,18 @@ def _numbered(tree: PlanTree, number: str, rest: str) -> Goal | None:
     if goal is not None and spelling(goal.description).startswith(_start(rest)):
         return goal
     return _described(tree, rest) if rest else None
+
+
+def _check_number(tree: PlanTree, seen: PlanTree, number: str, found: Goal) -> None:
+    try:
+        meant = seen.find(number)
+    except PlanError:
+        return
+    if meant.id != found.id:
+        raise PlanError(
+            f"{number} is {_short(found.description)!r} since the plan changed. Before, it was "
+            f"{_short(meant.description)!r}: name the goal by its description."
+        )
 
 
 def _described(tree: PlanTree, line: str) -> Goal | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.plan.goal_index import ENDED
+from daemon.plan.goal_lookup import known_focus
 from daemon.plan.step_tool import MARKS, StepCall
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from daemon.model.goals import Goal, PlanFront
 
 Operation = Callable[[PlanTree], list[Change]]
+_Place = Callable[[PlanTree], tuple[str | None, str | None]]
+"""Returns the parent and the next sibling of a goal that is to be added or moved."""
 _NAMED = 5
 """Most goals to name in an answer; of the rest only the number is given."""
 _RENUMBERED = 12
@@ -32,7 +36,8 @@ class SessionPlan:
 
     ``revert`` undoes the file changes for a goal, after approval, and returns a text for the model. It raises ToolError
     or PermissionDeniedError: then the plan is unchanged. ``front``: the tool's terms for progress. ``seen``: the plan
-    at the model's last request; a number that has another meaning since is rejected.
+    at the model's last request; a number that has another meaning since is rejected, and the goal in focus is that of
+    this plan, or what the model has focused since.
     """
 
     def __init__(
@@ -81,7 +86,7 @@ class SessionPlan:
         summary: str | None = None,
     ) -> str:
         """Apply the operations in the order complete, focus, plan (``daemon.plan.step_tool``)."""
-        step = StepCall(plan, focus, complete, summary or "")
+        step = StepCall(plan, focus, complete, summary or "", self._seen)
         try:
             changes = step.changes(self._tree)
         except PlanError as error:
@@ -101,8 +106,7 @@ class SessionPlan:
 
     def _understood(self, edit: PlanEdit) -> tuple[list[Operation], Goal | None]:
         """Return the operations of a call, in order, and the goal that it completes or abandons."""
-        tree = self._tree
-        subject = tree.goals.get(tree.current_id or "") if edit.goal is None else self._find(edit.goal)
+        subject = self._subject(edit)
         ending = subject if edit.ends else None
         target = self._focused_first(edit, ending)
         operations: list[Operation] = []
@@ -119,9 +123,16 @@ class SessionPlan:
         if (focus := edit.focus) is not None and target is None:
             operations.append(lambda plan: plan.plan_focus(plan.find(focus)))
         if (rename := edit.rename) is not None:
-            named = None if edit.goal is None else subject
+            named = None if edit.goal is None and edit.focus is not None else subject
             operations.append(lambda plan: _rename(plan, rename, named))
         return operations, ending
+
+    def _subject(self, edit: PlanEdit) -> Goal | None:
+        if edit.goal is not None:
+            return self._find(edit.goal)
+        # What is ended or renamed without a name is the goal that the model worked on.
+        meant = edit.ends or (edit.rename is not None and edit.focus is None)
+        return known_focus(self._tree, self._seen if meant else None)
 
     def _focused_first(self, edit: PlanEdit, ending: Goal | None) -> Goal | None:
         """Return the goal to focus before anything is added; None for none, and for one that the call adds.
@@ -166,30 +177,33 @@ class SessionPlan:
         )
 
     def _adding(self, edit: PlanEdit, subject: Goal | None) -> Operation:
+        def add(plan: PlanTree, place: _Place) -> list[Change]:
+            parent, following = place(plan)
+            return plan.plan_add(edit.add, edit.reason or "", parent_id=parent, before_id=following)
+
         if edit.place is not None:
-            parent, following = self._beside(edit)
-        elif (
-            edit.goal is None
-            or subject is None
-            or subject.id == self._tree.current_id
-            or edit.done is not None
-        ):
+            return partial(add, place=self._place(edit))
+        if subject is None or subject.id == self._tree.current_id or edit.done is not None:
             return lambda plan: plan.plan_add(edit.add, edit.reason or "")
-        elif edit.abandon is not None:
+        if edit.abandon is not None:
             # The alternative takes the place of the goal, which may leave the plan.
-            parent, following = subject.parent_id, self._tree.following(subject.id)
-        else:
-            parent, following = subject.id, None
-        return lambda plan: plan.plan_add(edit.add, edit.reason or "", parent_id=parent, before_id=following)
+            following = self._tree.following(subject.id)
+            return partial(add, place=lambda _: (subject.parent_id, following))
+        return partial(add, place=lambda _: (subject.id, None))
 
     def _moving(self, edit: PlanEdit, subject: Goal) -> Operation:
-        parent, following = self._beside(edit)
-        return lambda plan: plan.plan_move(plan.goal(subject.id), parent, following)
+        place = self._place(edit)
+        return lambda plan: plan.plan_move(plan.goal(subject.id), *place(plan))
 
-    def _beside(self, edit: PlanEdit) -> tuple[str | None, str | None]:
-        """Return parent and next sibling of the place that ``before`` or ``after`` names."""
+    def _place(self, edit: PlanEdit) -> _Place:
+        """Return the place that ``before`` or ``after`` names. The call may have removed the next sibling by then."""
         beside = self._find(edit.place or "")
-        return beside.parent_id, beside.id if edit.before is not None else self._tree.following(beside.id)
+
+        def place(plan: PlanTree) -> tuple[str | None, str | None]:
+            parent = plan.goal(beside.id).parent_id
+            return parent, beside.id if edit.before is not None else plan.following(beside.id)
+
+        return place
 
     def _planned(self, operations: Sequence[Operation]) -> list[Change]:
         """Return the changes of all operations. Raises PlanError; the tree is unchanged."""
@@ -228,8 +242,11 @@ class SessionPlan:
         named = self._front == "goal"  # by numbers, which change; steps are named by their descriptions
         numbers = self._tree.numbers() if named and any(map(_shifts, changes)) else {}
         names = {goal_id: goal.description for goal_id, goal in self._tree.goals.items()}
+        focus = self._tree.current_id
         for change in changes:
             self._record(change)
+        if self._seen is not None and self._tree.current_id != focus:
+            self._seen.current_id = self._tree.current_id  # by the model itself
         self.changed = _changed(
             changes, names | {i: goal.description for i, goal in self._tree.goals.items()}
         )

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from daemon.plan.changes import Added, Change, PlanError
 from daemon.plan.goal_index import ENDED
-from daemon.plan.goal_lookup import HERE, LONGEST, NAMED, levels, listed, named, spelling
+from daemon.plan.goal_lookup import HERE, LONGEST, NAMED, known_focus, levels, listed, named, spelling
 from tools.goal_lines import without_marks
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class StepCall(Struct):
     focus: str | None = None
     complete: bool = False
     summary: str = ""
+    seen: PlanTree | None = None
+    """The plan as the model knows it; None: the current one."""
     known: list[str] = field(default_factory=list[str])
     """Ids of goals of ``plan`` that were there already, and open: they are not added again."""
     ended: list[str] = field(default_factory=list[str])
@@ -61,7 +63,7 @@ class StepCall(Struct):
                 trial.apply(change)
             done.extend(changes)
 
-        ending = tree.goals.get(tree.current_id or "") if self.complete else None
+        ending = known_focus(tree, self.seen) if self.complete else None
         wanted = self._wanted(tree, ending)
         if self.complete:
             if ending is not None:
@@ -85,7 +87,7 @@ class StepCall(Struct):
         if spelling(self.focus) in map(spelling, self.plan):
             return None
         try:
-            found = named(tree, self.focus)
+            found = named(tree, self.focus, self.seen)
         except PlanError:
             if not self.plan:
                 raise
@@ -131,7 +133,7 @@ class StepCall(Struct):
         for goal in (*fresh, *(tree.goals[goal_id] for goal_id in self.known)):
             if spelling(goal.description) == wanted:
                 return goal
-        return named(tree, self.focus or "")
+        return named(tree, self.focus or "", self.seen)
 
     def _make_room(self, tree: PlanTree, goal: Goal, make: _Make) -> None:
         """Move open goals that have not begun from below a completed goal to its side, so that nothing of a plan is

@@ -412,3 +412,38 @@ async def test_plan_errors_are_english_to_model_and_localized_to_user(
         recorder.tree.find("9")
     with pytest.raises(PlanError, match=r"没有可以放弃的: 请先关注一个目标。$"):
         recorder.tree.plan_abandon("no way")
+
+
+async def test_the_users_new_focus_is_not_ended_or_renamed_by_the_model(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b", "c")
+    await recorder.plan.update(PlanEdit(focus="1"))
+    recorder.work()
+    tree = recorder.tree
+    plan = SessionPlan(tree, recorder.record, seen=tree.copy())
+    for change in tree.plan_focus(tree.goals["2"]):
+        tree.apply(change)
+    assert await plan.update(PlanEdit(rename="A")) == "Renamed: 1 A.\nFocus: 2 b."
+    assert await plan.update(PlanEdit(done="made")) == "Done: 1 A.\nFocus: 2 b."
+    # What it focuses itself counts from then on.
+    await plan.update(PlanEdit(focus="3"))
+    assert (await plan.update(PlanEdit(done="made, too"))).startswith("Done: 3 c.")
+    assert [goal.status for goal in tree.children(None)] == ["completed", "in_progress", "completed"]
+
+
+async def test_a_goal_that_the_user_removed_is_not_ended(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b")
+    await recorder.plan.update(PlanEdit(focus="1", add=["a1"]))
+    await recorder.plan.update(PlanEdit(focus="1.1"))
+    tree = recorder.tree
+    plan = SessionPlan(tree, recorder.record, seen=tree.copy())
+    for change in tree.plan_abandon("not needed", tree.goals["3"]):
+        tree.apply(change)
+    with pytest.raises(ToolError, match=r"the focus is now on 1 a \(g1\)"):
+        await plan.update(PlanEdit(done="made"))
+    assert tree.goals["1"].status == "in_progress"
+
+
+async def test_goal_is_replaced_after_the_one_before_it(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b", "c")
+    await recorder.plan.update(PlanEdit(goal="g2", abandon="no need", add=["B"], after="g1"))
+    assert order(recorder) == ["1 a", "2 B", "3 c"]

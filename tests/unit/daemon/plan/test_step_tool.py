@@ -389,3 +389,16 @@ def test_any_step_call_is_applied_fully_or_changes_nothing(
             for i, number in tree.numbers().items()
             if number not in {g.description for g in tree.goals.values()}
         )
+
+
+async def test_changes_by_the_user_do_not_redirect_a_step(work: Work) -> None:
+    await work.planned("a", "b", "c")
+    await work.plan.step(focus="a")
+    tree = work.tree
+    plan = SessionPlan(tree, work.record, front="step", seen=tree.copy())
+    for change in (*tree.plan_focus(tree.goals["2"]), *tree.plan_move(tree.goals["3"], None, "1")):
+        tree.apply(change)
+    with pytest.raises(ToolError, match=r"1 is 'c' since the plan changed\. Before, it was 'a'"):
+        await plan.step(focus="1")
+    assert (await plan.step(complete=True, summary="made")).startswith("Done: 2 a.")
+    assert work.status() == {"c": "pending", "a": "completed", "b": "in_progress"}

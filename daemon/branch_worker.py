@@ -205,6 +205,7 @@ class BranchWorker:
             services = session.services
             if first := item.trace_id == order.task.session_id:
                 session.state.plan.last_id = max(session.state.plan.last_id, order.last_goal)
+                session.state.children.subagents.update(order.subagents)
             self.driver.tell("opened", Opened(item, services.workspace, services.folder.rules, first))
         else:
             self.driver.tell("event", item)

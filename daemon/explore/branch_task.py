@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from daemon.model.branches import BranchStatus, Score, child_id
+from daemon.model.branches import BranchStatus, Score, SubagentMeta, child_id
 from daemon.model.events import BranchCompleted
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, StopReason, Usage
@@ -149,6 +149,8 @@ class BranchOrder(Struct, frozen=True):
     """Messages of the branch are numbered after it."""
     last_goal: int
     """Goals of the branch are numbered after it."""
+    subagents: Mapping[str, SubagentMeta]
+    """Those of an attempt before: its sub-agents are numbered after them."""
     calibration: float
     windows: Mapping[str, tuple[int, bool]]
     """Context windows in tokens by model, and whether each is assumed."""

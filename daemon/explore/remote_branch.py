@@ -203,6 +203,7 @@ class RemoteBranch:
             granted=tuple(state.granted), grants=services.permissions.keeper.rules(), agent=parent.agent,
             design=parent.policy.design.rules, default_model=parent.policy.client.default_model,
             first_sequence=first, last_goal=0 if self._child is None else self._child.state.plan.last_id,
+            subagents={} if self._child is None else dict(self._child.state.children.subagents),
             calibration=state.calibration, windows=windows, contained=contained,
             workspace_key=workspace_key(services.workspace), top=top, inner=inner, language=language(),
             instructions=instructions,

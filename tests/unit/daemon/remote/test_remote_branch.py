@@ -1,0 +1,112 @@
+"""Branches whose worker is in this process: the real worker and the real connection, without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.branch_worker import BranchWorker
+from daemon.explore.remote_branch import LOST
+from daemon.model.events import Notice
+from daemon.remote.cluster import Cluster
+from daemon.remote.peer import Peer, StreamPipe
+from tests.support.fakes.models import Call, Hold
+from tests.support.scenarios.branches import explore, exploring
+
+MAIN = [explore("one"), "Done."]
+SETTINGS = {
+    "explore_on": "ray",
+    "sandbox": "off",
+    "test_command": "",
+    "permission": {"edit": "allow", "bash": "allow"},
+}
+
+
+class LocalNode:
+    """A worker in this process."""
+
+    name = "node"
+
+    def __init__(self, ours: StreamPipe, theirs: StreamPipe) -> None:
+        self.read, self.write = ours.read, ours.write
+        self._ends = ours, theirs
+        worker = BranchWorker()
+        worker.driver = Peer(theirs, {"run": worker.run, "cancel": worker.cancel})
+        self._serving = asyncio.create_task(worker.driver.run())
+
+    def lose(self) -> None:
+        for end in self._ends:
+            end.close()
+
+    async def ended(self) -> None:
+        self.lose()
+        await self._serving
+
+
+class LocalCluster:
+    """Implements what a branch uses of Cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.nodes: list[LocalNode] = []
+
+    async def open(self, cpus: float) -> LocalNode:
+        pipes = [StreamPipe(*await asyncio.open_connection(sock=end)) for end in socket.socketpair()]
+        self.nodes.append(LocalNode(pipes[0], pipes[1]))
+        return self.nodes[-1]
+
+    async def release(self, node: LocalNode) -> None:
+        await node.ended()
+
+    async def give(self, node: LocalNode, data: bytes) -> str:
+        path = self._folder / f"pack{len(self.nodes)}"
+        path.write_bytes(data)
+        return str(path)
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
+    found = LocalCluster(tmp_path)
+
+    async def connect(address: str) -> Any:
+        return found
+
+    monkeypatch.setattr(Cluster, "connect", staticmethod(connect))
+    monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "node"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.json").write_text(json.dumps(SETTINGS))
+    return found
+
+
+def task(prompt: str) -> Call:
+    return Call("task", {"agent": "general", "prompt": prompt})
+
+
+async def test_sub_agents_of_a_second_attempt_have_own_records(tmp_path: Path, cluster: LocalCluster) -> None:
+    held = Hold()
+    steps = {
+        "A": [task("first"), [held, "lost"], task("second"), "A is done."],
+        "A.s1": [Call("goal", {"add": "try it", "focus": "1"}), "one"],
+        "A.s2": [Call("goal", {"add": "do it", "focus": "1"}), "two"],
+    }
+    async with exploring(tmp_path, MAIN, steps) as bench:
+        session = bench.session()
+        turn = asyncio.create_task(session.prompt("go"))
+        await held.reached.wait()
+        cluster.nodes[0].lose()
+        await turn
+        assert session.state.children.branches["A"].summary == "A is done."
+        assert [event.code for event in bench.events(Notice)].count(LOST) == 1
+        said = {
+            name: [m.text() for m in bench.core.store.messages(f"{session.session_id}:A.{name}")][-1]
+            for name in ("s1", "s2")
+        }
+        assert said == {"s1": "one", "s2": "two"}

@@ -41,6 +41,7 @@ from daemon.remote.peer import ConnectionLostError, Peer
 from daemon.store.ids import parent_of
 from daemon.workspace_key import workspace_key
 from tools.localization import language, t
+from tools.process.background import finish
 from tools.process.programs import find_program
 from tools.text.truncate import head
 from tools.tool import BranchCommands, ToolError
@@ -112,7 +113,7 @@ class RemoteBranch:
             outcome = self._lost_outcome("") if working.cancelled() else working.result()
             self._host.ended(self._task, replace(outcome, duration_ms=self._elapsed()), self._child)
         finally:
-            await self._close()
+            await finish(asyncio.ensure_future(self._close()))
 
     def _cancel(self, working: asyncio.Task[BranchOutcome]) -> None:
         first, self._canceled = not self._canceled, True

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from daemon.branch_worker import BranchWorker
+from daemon.explore import remote_branch
 from daemon.explore.remote_branch import LOST
+from daemon.loop.children import close_child
+from daemon.loop.session import Session
+from daemon.loop.user_plan import UserPlan
 from daemon.model.events import Notice
 from daemon.remote.cluster import Cluster
 from daemon.remote.peer import Peer, StreamPipe
@@ -110,3 +114,21 @@ async def test_sub_agents_of_a_second_attempt_have_own_records(tmp_path: Path, c
             for name in ("s1", "s2")
         }
         assert said == {"s1": "one", "s2": "two"}
+
+
+async def test_abandoned_remote_branch_closes_its_session(
+    tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def closed(child: Session) -> None:
+        await asyncio.sleep(0)  # a snapshot is being written, for example
+        await close_child(child)
+
+    monkeypatch.setattr(remote_branch, "close_child", closed)
+    held = Hold()
+    async with exploring(tmp_path, MAIN, {"A": [[held, "A works."]]}) as bench:
+        session = bench.session()
+        turn = asyncio.create_task(session.prompt("go"))
+        await held.reached.wait()
+        await UserPlan(session, "me").abandon("1", "no")
+        await turn
+        assert list(session.features.sessions) == [session.session_id]

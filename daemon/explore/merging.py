@@ -176,8 +176,7 @@ async def _picked(session: Session, parts: Sequence[BranchPart]) -> tuple[list[P
         ignored = [change for change in result.ignored if _is_in(change, part.path)]
         if part.path and not wanted:
             wanted, ignored = ignored, []
-        if not part.path:
-            beside.update({(part.branch.id, change.name): change for change in ignored})
+        beside.update({(part.branch.id, change.name): change for change in ignored})
         if part.path and not wanted:
             there = names([change.name for change in changes]) or "nothing"
             raise ToolError(

@@ -10,7 +10,7 @@ import pytest
 
 from daemon.explore.branch_actions import remove_branch
 from daemon.explore.merging import select
-from daemon.explore.results import remove_result
+from daemon.explore.results import remove_result, save_result
 from daemon.files.restore import RestoreRefusedError
 from daemon.loop.session import Session
 from daemon.loop.undo import Restorer
@@ -321,6 +321,20 @@ async def test_parts_of_several_branches_are_one_change(tmp_path: Path) -> None:
         assert session.state.plan.goals["2"].selected_branch == "A, B"
         assert told.metadata["selected"] == ["A", "B"]
         assert len({event.tool_call_id for event in bench.events(FileChanged)}) == 1
+
+
+async def test_ignored_files_below_a_picked_folder_are_named(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": []})
+        folder = bench.core.store.folder(f"{session.session_id}:A") / "result"
+        ignored = [created("docs/b.local", "b\n"), created("src/c.local", "c\n")]
+        save_result(folder, [created("docs/a.md", "a\n")], b"", ignored)
+        told = await selected(bench, session, "A:docs")
+        assert "Not merged, because they are ignored: docs/b.local. Select them by name." in told.content
+        assert not (bench.workspace / "docs/b.local").exists()
+        await selected(bench, session, "A:docs/b.local", call="call_2")
+        assert (bench.workspace / "docs/b.local").read_text() == "b\n"
 
 
 async def test_second_merge_uses_the_base_of_the_first(tmp_path: Path) -> None:

@@ -36,8 +36,9 @@ MOST_PACK = 512 << 20
 """Bytes of git objects that are sent to a node at once: they are in memory on their way."""
 _KEPT = "refs/goalwright/"
 _MOST_TIPS = 200
-_PACK_AGE_S = 3600.0
-"""Seconds after which a pack is not taken in any more."""
+_OLD_S = 3600.0
+"""Seconds after which a pack is not taken in any more, and a folder is not being made any more."""
+_NEW = ".new-"
 
 
 def pack(program: str, stop: CancelToken, workspace: Path, commit: str, have: Sequence[str]) -> bytes:
@@ -175,11 +176,19 @@ def sweep() -> None:
     """Remove what killed workers left on this node. Raises nothing that matters to its callers but OSError."""
     runs, packs = cluster_folder() / "runs", cluster_folder() / "packs"
     for left in list(runs.iterdir()) if runs.is_dir() else ():
-        _sweep(left, runs)
+        if not left.name.startswith(_NEW) or _is_old(left):
+            _sweep(left, runs)
     for file in list(packs.iterdir()) if packs.is_dir() else ():
         with contextlib.suppress(OSError):
-            if time.time() - file.stat().st_mtime > _PACK_AGE_S:
+            if _is_old(file):
                 file.unlink()
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > _OLD_S
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
@@ -191,8 +200,10 @@ def run_folder() -> Generator[Path]:
     folder = cluster_folder() / "runs"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     sweep()
-    made = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
-    free = lock.take(made / "lock")
+    new = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+    free = lock.take(new / "lock")
+    # Until it is locked, another worker would take it for one that was left.
+    made = new.rename(folder / f"run-{new.name.removeprefix(_NEW)}")
     try:
         yield made
     finally:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from daemon import lock
 from daemon.copies.git_program import CancelToken
 from daemon.copies.working_copy import Base, CopyError
 from daemon.explore.copy_manager import copies_for
@@ -161,3 +163,23 @@ def test_folders_of_killed_workers_are_removed(tmp_path: Path, monkeypatch: pyte
         assert not left.exists()
         assert used.exists()
     assert list((cluster_folder() / "runs").iterdir()) == []
+
+
+def test_folder_that_is_being_made_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path))
+    take = lock.take
+
+    def after_another_worker(path: Path) -> Callable[[], None] | None:
+        monkeypatch.setattr(lock, "take", take)
+        sweep()
+        return take(path)
+
+    monkeypatch.setattr(lock, "take", after_another_worker)
+    with run_folder() as used:
+        sweep()
+        assert used.exists()
+    left = used.parent / ".new-left"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    sweep()
+    assert list(used.parent.iterdir()) == []

@@ -100,8 +100,9 @@ async def test_changes_above_the_workspace_do_not_lose_the_others(tmp_path: Path
         await turn
         branch = session.state.children.branches["A"]
         assert (branch.status, branch.score and branch.score.files) == ("completed", 1)
-        assert "because they are outside the workspace, and only in its patch: ../new.txt." in branch.summary
-        assert "because git ignores them: settings.local." in branch.summary
+        summary = branch.summary or ""
+        assert "because they are outside the workspace, and only in its patch: ../new.txt." in summary
+        assert "because git ignores them: settings.local." in summary
         kept = load_result(bench.core.store.folder(f"{session.session_id}:A") / "result")
         assert kept is not None and [change.name for change in kept.changes] == ["b.py"]
         assert b"b/new.txt" in kept.patch and b"b/workspace/b.py" in kept.patch

@@ -414,7 +414,7 @@ async def test_plan_errors_are_english_to_model_and_localized_to_user(
         recorder.tree.plan_abandon("no way")
 
 
-async def test_the_users_new_focus_is_not_ended_or_renamed_by_the_model(recorder: Recorder) -> None:
+async def test_the_model_does_not_end_or_rename_the_users_new_focus(recorder: Recorder) -> None:
     await planned(recorder, "a", "b", "c")
     await recorder.plan.update(PlanEdit(focus="1"))
     recorder.work()

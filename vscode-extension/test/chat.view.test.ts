@@ -79,3 +79,19 @@ test("a record that is closed leaves no wait for its earlier messages", () => {
   const state = reduce({ ...EMPTY, session, record, loadingEarlier: true }, { type: "state", state: { record: null } }, true);
   assert.equal(state.loadingEarlier, false);
 });
+
+test("text that could not be sent waits for the page", async () => {
+  const { daemon, sessions, view, open } = chat();
+  daemon.answers["session/prompt"] = () => {
+    throw new Error("The disk is full.");
+  };
+  const restored = (page: FakePanel): unknown[] => page.posted.flatMap(({ type, text }) => (type === "restore" ? [text] : []));
+  await sessions.prompt("before the chat was opened");
+  const first = open();
+  assert.deepEqual(restored(first), ["before the chat was opened"]);
+  // VS Code makes another page when the user moves the view.
+  first.dispose();
+  await sessions.prompt("while it was moved");
+  assert.deepEqual(restored(open()), ["while it was moved"]);
+  view.dispose();
+});

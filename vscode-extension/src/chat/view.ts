@@ -29,6 +29,7 @@ const ASKS: ReadonlySet<PageCommand> = new Set(ASKING_COMMANDS);
 const KNOWN: ReadonlySet<PageCommand> = new Set([...ASKING_COMMANDS, ...OTHER_COMMANDS]);
 
 type Prompt = { text: string; attachments: Attachment[] };
+type Restored = Extract<ToWebview, { type: "restore" }>;
 type Started = { sessionId: string; exploreStartId: string };
 /** A request of the composer for completions. */
 type Completing = { id: number; sign: "@" | "/"; query: string; begins: boolean };
@@ -65,6 +66,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private focusWanted = false;
   /** Text for the composer until the page is ready. */
   private toInsert = "";
+  /** Unsent texts for the composer until the page is ready. */
+  private returned: Restored[] = [];
   private waiting: Update[] = [];
   private timer: NodeJS.Timeout | undefined;
   private flushedAt = 0;
@@ -115,7 +118,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       received.dispose();
       visibility.dispose();
       clearTimeout(this.overdue);
-      if (this.view === view) this.view = undefined;
+      if (this.view !== view) return;
+      this.view = undefined;
+      this.ready = false;
     });
     const { memory, unsent } = this.parts;
     view.webview.html = page(view.webview, this.extension, "chat", { ...memory.get(WRITTEN, {}), files: unsent.get(UNSENT, {}) });
@@ -193,6 +198,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.ready = true;
         clearTimeout(this.overdue);
         this.postAll();
+        for (const message of this.returned.splice(0)) this.post(message);
         this.giveFocus();
       },
       written: async ({ written, files }: { written: Omit<Written, "files">; files?: Written["files"] }) => {
@@ -287,7 +293,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       const read = [...attachments, ...(await this.stillRead(text))];
       meant = await this.composer.expand(text, [...read, ...(await this.composer.stillNamed(text, read))]);
     } catch (error) {
-      this.post({ type: "restore", text, attachments });
+      this.restore({ text, attachments });
       if (error instanceof Unattached) this.post({ type: "unattached", mention: error.mention, reason: error.message });
       else void vscode.window.showWarningMessage(unlinked(asProblem(error).message));
       return;
@@ -329,7 +335,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private giveBack(text: string, attachments: readonly Attachment[], instead?: string): void {
     // The active file is attached again when the prompt is sent.
     const own = attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE);
-    this.post({ type: "restore", text, attachments: own, ...(instead === undefined ? {} : { instead }) });
+    this.restore({ text, attachments: own, ...(instead === undefined ? {} : { instead }) });
+  }
+
+  /** Put a text into the composer. Text that comes while there is no page waits for it. */
+  private restore(what: Omit<Restored, "type">): void {
+    const message: Restored = { type: "restore", ...what };
+    if (this.ready) this.post(message);
+    else this.returned.push(message);
   }
 
   /** Fork the session before a message and put that message into the composer. */
@@ -398,7 +411,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     } catch (error) {
       // The card shows the error. Without a daemon the page shows it and keeps the text.
       this.parts.log.warn(`answer: ${asProblem(error).message}`);
-      if (answer.feedback && this.parts.daemon.state.phase !== "connected") this.post({ type: "restore", text: answer.feedback, attachments: [] });
+      if (answer.feedback && this.parts.daemon.state.phase !== "connected") this.restore({ text: answer.feedback, attachments: [] });
     }
   }
 

@@ -169,12 +169,13 @@ async function answer(parts: Parts, uri: unknown, given: Answer): Promise<void> 
 }
 
 /** Send an answer. The card shows errors too, but the chat may be hidden. */
-async function send({ review, log }: Parts, request: PermissionRequest, given: Answer): Promise<void> {
+async function send({ review, sessions, log }: Parts, request: PermissionRequest, given: Answer): Promise<void> {
   try {
     await review.answer(request, given);
   } catch (error) {
     const { message } = asProblem(error);
     log.warn(`answer: ${message}`);
+    sessions.giveBack(given);
     void vscode.window.showErrorMessage(unlinked(message));
   }
 }

@@ -8,7 +8,7 @@ import { ChatView } from "../src/chat/view";
 import { EMPTY, reduce } from "../src/chat/webview/store";
 import { NOTHING_EXPLORED } from "../src/explore/view";
 import { fromLoad } from "../src/session/state";
-import { loaded } from "./fakes/protocol";
+import { loaded, request } from "./fakes/protocol";
 import { log, make, named, FakeMemory, settled } from "./fakes/session";
 import { FakePanel, shown } from "./fakes/vscode";
 
@@ -21,12 +21,12 @@ after(() => rmSync(EXTENSION, { recursive: true }));
 const quiet = { onDidChange: () => ({ dispose() {} }) };
 
 /** A chat, and a function that opens its page. */
-function chat() {
+function chat(review: object = {}) {
   const { daemon, memory, sessions } = make();
   const unsent = new FakeMemory();
   const view = new ChatView({ path: EXTENSION } as vscode.Uri, {
     daemon, sessions, memory, unsent, log,
-    review: { ...quiet, choices: {} },
+    review: { ...quiet, choices: {}, pending: () => undefined, ...review },
     history: { ...quiet, byCall: () => ({}) },
     explorations: { ...quiet, shown: NOTHING_EXPLORED },
     records: { ...quiet },
@@ -80,12 +80,34 @@ test("a record that is closed leaves no wait for its earlier messages", () => {
   assert.equal(state.loadingEarlier, false);
 });
 
+const restored = (page: FakePanel): unknown[] => page.posted.flatMap(({ type, text }) => (type === "restore" ? [text] : []));
+
+test("words that were not taken come back to the composer", async () => {
+  const refused = () => {
+    throw new Error("Not valid.");
+  };
+  const { daemon, sessions, view, open } = chat({ pending: (id: string) => (id === "r1" ? request("r1") : undefined), answer: refused });
+  await sessions.open("s1");
+  daemon.answers["queue/edit"] = refused;
+  const page = open();
+  page.said.fire({ type: "reply", requestId: "r1", answer: { reply: "once", answers: [{ chosen: ["a"], text: "typed in the card" }] } });
+  page.said.fire({ type: "reply", requestId: "r1", answer: { reply: "reject", feedback: "in the composer" }, typed: "in the composer" });
+  page.said.fire({ type: "editQueue", promptId: "p1", text: "edited" });
+  page.said.fire({ type: "editQueue", promptId: "p1", text: null });
+  await settled();
+  assert.deepEqual(restored(page), ["in the composer", "edited"]);
+  Object.assign(daemon.state, { phase: "reconnecting" });
+  page.said.fire({ type: "reply", requestId: "r1", answer: { reply: "once", answers: [{ chosen: ["a"], text: "typed in the card" }] } });
+  await settled();
+  assert.equal(restored(page).at(-1), "typed in the card");
+  view.dispose();
+});
+
 test("text that could not be sent waits for the page", async () => {
   const { daemon, sessions, view, open } = chat();
   daemon.answers["session/prompt"] = () => {
     throw new Error("The disk is full.");
   };
-  const restored = (page: FakePanel): unknown[] => page.posted.flatMap(({ type, text }) => (type === "restore" ? [text] : []));
   await sessions.prompt("before the chat was opened");
   const first = open();
   assert.deepEqual(restored(first), ["before the chat was opened"]);

@@ -317,6 +317,21 @@ test("who comes second with an answer is told who was first", async () => {
   assert.deepEqual(shown, ["Already answered by terminal."]);
 });
 
+test("the words of an answer that comes too late are given back", async () => {
+  const { daemon, sessions } = make();
+  const back: string[] = [];
+  sessions.onUndelivered(({ text }) => back.push(text));
+  await sessions.open("s1");
+  daemon.answers["permission/reply"] = () => ({ accepted: false, by: "terminal" });
+  await sessions.reply("r1", { reply: "reject", feedback: "Use the other table." });
+  daemon.answers["permission/reply"] = () => {
+    throw Object.assign(new Error("no such request"), { code: ErrorCode.UNKNOWN_REQUEST });
+  };
+  await sessions.reply("r1", { reply: "once", answers: [{ chosen: ["a"], text: "" }, { chosen: [], text: "as before" }] });
+  await sessions.reply("r1", { reply: "once" });
+  assert.deepEqual(back, ["Use the other table.", "as before"]);
+});
+
 test("blank feedback is no feedback", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");

@@ -217,8 +217,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       cancel: () => sessions.cancel(),
       sendQueue: () => sessions.sendQueue(),
       holdQueue: ({ promptId, held }: { promptId: string; held: boolean }) => sessions.holdQueued(promptId, held),
-      editQueue: ({ promptId, text }: { promptId: string; text: string | null }) => sessions.editQueue(promptId, text),
-      reply: ({ requestId, answer }: { requestId: string; answer: Answer }) => this.answer(requestId, answer),
+      editQueue: async ({ promptId, text }: { promptId: string; text: string | null }) => {
+        try {
+          await sessions.editQueue(promptId, text);
+        } catch (error) {
+          if (text !== null) this.restore({ text, attachments: [] });
+          throw error;
+        }
+      },
+      reply: ({ requestId, answer, typed }: { requestId: string; answer: Answer; typed?: string }) => this.answer(requestId, answer, typed),
       openDiff: ({ requestId, path, quietly }: { requestId: string; path?: string; quietly?: boolean }) =>
         quietly ? review.bringForward(requestId) : review.show(requestId, path),
       choose: ({ requestId, path, hunk, accepted }: Proposed & { hunk?: number; accepted: boolean }) => review.choose(requestId, path, hunk, accepted),
@@ -400,18 +407,18 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.post({ type: "focus" });
   }
 
-  private async answer(requestId: string, answer: Answer): Promise<void> {
-    const request = this.parts.review.pending(requestId);
-    if (!request) {
-      await this.parts.sessions.reply(requestId, answer);
-      return;
-    }
+  /** Send an answer. `typed`: the words of it that the composer had, and that are in no field of the card. */
+  private async answer(requestId: string, answer: Answer, typed?: string): Promise<void> {
+    const { review, sessions, daemon, log } = this.parts;
+    const request = review.pending(requestId);
     try {
-      await this.parts.review.answer(request, answer);
+      await (request ? review.answer(request, answer) : sessions.reply(requestId, answer));
     } catch (error) {
-      // The card shows the error. Without a daemon the page shows it and keeps the text.
-      this.parts.log.warn(`answer: ${asProblem(error).message}`);
-      if (answer.feedback && this.parts.daemon.state.phase !== "connected") this.restore({ text: answer.feedback, attachments: [] });
+      // The card shows the error and keeps its fields. Without a daemon it is made anew, when it asks again.
+      log.warn(`answer: ${asProblem(error).message}`);
+      if (!request || daemon.state.phase !== "connected") sessions.giveBack(answer);
+      else if (typed) this.restore({ text: typed, attachments: [] });
+      if (!request) throw error;
     }
   }
 

@@ -11,6 +11,11 @@ export interface Answer {
   answers?: QuestionAnswer[];
 }
 
+/** Return what the user wrote in an answer: feedback, or answers in words. */
+export function wordsOf({ feedback = "", answers = [] }: Answer): string {
+  return [feedback, ...answers.map(({ text }) => text)].map((text) => text.trim()).filter(Boolean).join("\n\n");
+}
+
 /** A suggested grant that the user can edit. */
 export interface GrantDraft {
   permission: string;

@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import { asProblem, connectionLost } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
 import { childSession } from "../explore/view";
-import type { Answer } from "../permission/answers";
+import { type Answer, wordsOf } from "../permission/answers";
 import {
   ErrorCode,
   type FileAnswer,
@@ -60,7 +60,7 @@ export class SessionController extends Observable<Change> {
   private readonly undelivered = new vscode.EventEmitter<{ text: string; attachments: Attachment[] }>();
   /** Fires when a request was answered, here or elsewhere. */
   readonly onDidAnswer = this.answered.event;
-  /** Fires for a prompt that did not reach the daemon or was rejected. */
+  /** Fires for a prompt that did not reach the daemon or was rejected, and for the words of an answer that came too late. */
   readonly onUndelivered = this.undelivered.event;
 
   state: SessionState | undefined;
@@ -292,8 +292,8 @@ export class SessionController extends Observable<Change> {
 
   /**
    * Answer a request; the first answer wins, wherever it was given. `files`: files accepted in part or with edits.
-   * Returns false, after notifying the user, when this answer came too late. Throws the daemon's error if it rejects
-   * the answer.
+   * Returns false, after notifying the user and returning the words, when this answer came too late. Throws the
+   * daemon's error if it rejects the answer.
    */
   async reply(requestId: string, answer: Answer, files: FileAnswer[] = []): Promise<boolean> {
     const { reply, feedback, grants, scope, answers } = answer;
@@ -301,14 +301,23 @@ export class SessionController extends Observable<Change> {
     try {
       const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember, ...(answers ? { answers } : {}) };
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
-      if (!accepted) void vscode.window.showInformationMessage(unlinked(tooLate(by)));
-      return accepted;
+      if (accepted) return true;
+      void vscode.window.showInformationMessage(unlinked(tooLate(by)));
+      this.giveBack(answer);
+      return false;
     } catch (error) {
       if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;
       void vscode.window.showInformationMessage(t("This request is no longer open."));
+      this.giveBack(answer);
       if (this.sessionId) await this.open(this.sessionId);
       return false;
     }
+  }
+
+  /** Return the words of an answer that was not taken to the user. */
+  giveBack(answer: Answer): void {
+    const text = wordsOf(answer);
+    if (text) this.undelivered.fire({ text, attachments: [] });
   }
 
   /** Return the id of the current session. Throws an error with a message for the user when there is none. */

@@ -144,7 +144,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     const attachments = attached.map(({ mention: _, ...file }) => file);
     if (how === "answer" && answers) {
       const names = attached.map(({ name, mention }) => mention ?? name).join(", ");
-      post({ type: "reply", requestId: request.requestId, answer: answerTo(request, prompt || names) });
+      post({ type: "reply", requestId: request.requestId, answer: answerTo(request, prompt || names), typed: prompt });
       // An answer is text only, so its attachments follow as a prompt.
       if (attachments.length > 0) post({ type: "prompt", text: names, attachments, steer: true });
     } else post({ type: "prompt", text: prompt, attachments, ...(instead === undefined ? {} : { instead }), ...(how === "steer" && busy ? { steer: true } : {}) });

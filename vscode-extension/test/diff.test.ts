@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { address, AFTER, BEFORE, proposedBy, title } from "../src/diff/uris";
 
 test("an address leads back to its request and path, whatever they look like", () => {
-  for (const path of ["src/a.py", "/abs/a b.py", "C:\\x\\ä#1?.py", "a%20b", "a\"'b"]) {
+  for (const path of ["src/a.py", "/abs/a b.py", "C:\\x\\ä#1?.py", "\\\\server\\share\\a.py", "a%20b", "a\"'b"]) {
     const proposed = { requestId: "r&1=?#", path };
     assert.deepEqual(proposedBy(address(AFTER, proposed)), proposed);
   }
@@ -12,6 +12,8 @@ test("an address leads back to its request and path, whatever they look like", (
 test("the path ends with the file's name, for the language", () => {
   assert.equal(address(BEFORE, { requestId: "r", path: "C:\\x\\a.py" }).path, "/C:/x/a.py");
   assert.equal(address(BEFORE, { requestId: "r", path: "src/a.py" }).path, "/src/a.py");
+  // VS Code rejects a path that begins with two slashes.
+  for (const path of ["\\\\server\\share\\a.py", "//server/share/a.py"]) assert.equal(address(BEFORE, { requestId: "r", path }).path, "/server/share/a.py");
 });
 
 test("other addresses are about nothing", () => {

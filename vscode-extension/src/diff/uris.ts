@@ -18,8 +18,8 @@ export type Proposed = PermissionContentParams;
 
 /** Build a URI of a file. Its path keeps name and extension, by which VS Code detects the language; the query has the exact values. */
 export function addressOf(scheme: string, path: string, about: object): Address {
-  const slashed = path.replaceAll("\\", "/");
-  return { scheme, path: slashed.startsWith("/") ? slashed : `/${slashed}`, query: JSON.stringify(about) };
+  // VS Code rejects a path that begins with two slashes, as a Windows share's does.
+  return { scheme, path: `/${path.replaceAll("\\", "/").replace(/^\/+/, "")}`, query: JSON.stringify(about) };
 }
 
 /** Return the values that `addressOf` put into a URI; undefined for a URI of another scheme, or without one of `names`. */

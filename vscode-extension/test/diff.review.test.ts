@@ -7,9 +7,9 @@ import { type Draft, Drafts } from "../src/diff/drafts";
 import { Review } from "../src/diff/review";
 import { address, AFTER } from "../src/diff/uris";
 import type { SessionController } from "../src/session/controller";
-import { configured, EventEmitter, fileSystems, shown, Uri } from "./fakes/vscode";
-import { file, loaded, request, session } from "./fakes/protocol";
-import { log, make, named, settled } from "./fakes/session";
+import { configured, EventEmitter, fileSystems, ran, shown, Uri, workspace } from "./fakes/vscode";
+import { event, file, loaded, request, session } from "./fakes/protocol";
+import { type FakeDaemon, log, make, named, settled } from "./fakes/session";
 
 const PROPOSED = { requestId: "r1", path: "a.py" };
 
@@ -102,5 +102,31 @@ test("a review is kept while its session is slow to open", async () => {
   await opening;
   const kept = new Drafts(memory as unknown as vscode.Memento);
   assert.deepEqual([kept.texts("r2"), shown], [{ "a.py": "mine\n" }, []]);
+  review.dispose();
+});
+
+/** A review of requests in a session of the fake daemon. */
+async function opened(pending: ReturnType<typeof request>[]): Promise<{ daemon: FakeDaemon; review: Review }> {
+  const { daemon, memory, sessions } = make();
+  configured.set("openDiffAutomatically", false);
+  daemon.answers["session/load"] = () => loaded({ session: session({ status: "waiting" }), pending });
+  daemon.answers["permission/content"] = () => ({ before: "one\n", after: "two\n", binary: false });
+  const review = new Review(daemon as unknown as Daemon, sessions, memory as unknown as vscode.Memento, log, async () => undefined);
+  await sessions.open("s1");
+  return { daemon, review };
+}
+
+test("a request answered elsewhere reverts no editor of the user", async () => {
+  const { daemon, review } = await opened([request("r1", { files: [file("a.py")] })]);
+  const document = { uri: Uri.from(address(AFTER, PROPOSED)), isDirty: true, getText: () => "mine\n" };
+  Object.assign(workspace, { textDocuments: [document] });
+  ran.splice(0);
+  daemon.answers["permission/content"] = () => {
+    daemon.tell(event(5, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session", answers: [] }));
+    return { before: "one\n", after: "two\n", binary: false };
+  };
+  await review.discardEdits("r1", "a.py");
+  Object.assign(workspace, { textDocuments: [] });
+  assert.deepEqual(ran.filter(([command]) => command === "workbench.action.files.revert"), []);
   review.dispose();
 });

@@ -234,6 +234,8 @@ export class Review extends Observable {
   private async revert(request: PermissionRequest, path: string): Promise<void> {
     const alone = this.tabs(request.requestId).some((tab) => !isMulti(tab));
     await this.open(request, path);
+    // Once the request is answered, another editor is active: the user's, with changes that are not saved.
+    if (!this.pending(request.requestId)) return;
     await vscode.commands.executeCommand("workbench.action.files.revert");
     if (!alone && this.tabs(request.requestId).some(isMulti)) await this.close(() => this.tabs(request.requestId).filter((tab) => !isMulti(tab)));
   }

@@ -26,7 +26,7 @@ function chat(review: object = {}) {
   const unsent = new FakeMemory();
   const view = new ChatView({ path: EXTENSION } as vscode.Uri, {
     daemon, sessions, memory, unsent, log,
-    review: { ...quiet, choices: {}, pending: () => undefined, ...review },
+    review: { ...quiet, choices: {}, pending: () => undefined, bringForward: () => undefined, ...review },
     history: { ...quiet, byCall: () => ({}) },
     explorations: { ...quiet, shown: NOTHING_EXPLORED },
     records: { ...quiet },
@@ -81,6 +81,15 @@ test("a record that is closed leaves no wait for its earlier messages", () => {
 });
 
 const restored = (page: FakePanel): unknown[] => page.posted.flatMap(({ type, text }) => (type === "restore" ? [text] : []));
+
+test("a new page puts the oldest request in front, and answers only what it shows", () => {
+  const told: unknown[] = [];
+  const pending = (id: string) => (id === "r1" ? undefined : request(id));
+  const { view, open } = chat({ pending, bringForward: (id: string) => told.push(id), answerAll: (...about: unknown[]) => told.push(about) });
+  open().said.fire({ type: "answerAll", requestIds: ["r1", "r2"], accepted: true });
+  assert.deepEqual(told, ["", [request("r2"), true, ["r1", "r2"]]]);
+  view.dispose();
+});
 
 test("words that were not taken come back to the composer", async () => {
   const refused = () => {

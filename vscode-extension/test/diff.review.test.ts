@@ -130,3 +130,21 @@ test("a request answered elsewhere reverts no editor of the user", async () => {
   assert.deepEqual(ran.filter(([command]) => command === "workbench.action.files.revert"), []);
   review.dispose();
 });
+
+test("all edits that were shown are accepted, and none that came later", async () => {
+  const edits = ["r1", "r2", "r3"].map((id) => request(id, { files: [file(`${id}.py`)] }));
+  const { daemon, review } = await opened(edits);
+  await review.answerAll(edits[0]!, true, ["r1", "r2"]);
+  const sent = daemon.asked.flatMap(([name, params]) => (name === "permission/reply" ? [params["requestId"]] : []));
+  assert.deepEqual(sent, ["r1", "r2"]);
+  review.dispose();
+});
+
+test("keys answer the oldest request when a new page shows that one", async () => {
+  const { review } = await opened([request("r1"), request("r2")]);
+  await review.bringForward("r2");
+  assert.equal(review.target()?.requestId, "r2");
+  await review.bringForward("");
+  assert.equal(review.target()?.requestId, "r1");
+  review.dispose();
+});

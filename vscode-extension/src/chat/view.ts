@@ -197,6 +197,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       ready: () => {
         this.ready = true;
         clearTimeout(this.overdue);
+        // A new page shows the oldest request, so the keys must not answer another one.
+        void review.bringForward("");
         this.postAll();
         for (const message of this.returned.splice(0)) this.post(message);
         this.giveFocus();
@@ -230,9 +232,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         quietly ? review.bringForward(requestId) : review.show(requestId, path),
       choose: ({ requestId, path, hunk, accepted }: Proposed & { hunk?: number; accepted: boolean }) => review.choose(requestId, path, hunk, accepted),
       decideFile: ({ requestId, path, accepted }: Proposed & { accepted: boolean }) => review.decide(requestId, path, undefined, accepted),
-      answerAll: ({ requestId, accepted }: { requestId: string; accepted: boolean }) => {
-        const request = review.pending(requestId);
-        return request && review.answerAll(request, accepted);
+      answerAll: ({ requestIds, accepted }: { requestIds: readonly string[]; accepted: boolean }) => {
+        const request = requestIds.map((requestId) => review.pending(requestId)).find(Boolean);
+        return request && review.answerAll(request, accepted, requestIds);
       },
       discardEdits: ({ requestId, path }: Proposed) => review.discardEdits(requestId, path),
       step: ({ action, changeId }: { action: "undo" | "redo"; changeId: string }) => step(history, action, changeId),

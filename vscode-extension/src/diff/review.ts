@@ -133,11 +133,11 @@ export class Review extends Observable {
     if (byItself) await this.backToChat();
   }
 
-  /** Bring the open diffs of a request to the front; the caret stays where it is. */
+  /** Note whose card is in front, empty for the oldest one's, and bring its open diffs to the front; the caret stays where it is. */
   async bringForward(requestId: string): Promise<void> {
+    this.front = requestId;
     const request = this.pending(requestId);
     if (!request) return;
-    this.front = request.requestId;
     const open = this.tabs(request.requestId);
     // A review of several files already shows all of them.
     if (open.length > 0 && !open.some(isMulti)) await this.open(request, undefined, true);
@@ -148,9 +148,13 @@ export class Review extends Observable {
     return this.caret && this.pending(this.caret.requestId) ? this.caret : undefined;
   }
 
-  /** Accept or reject everything that is reviewed together with a request. Throws the daemon's error if it rejects the answer. */
-  async answerAll(request: PermissionRequest, accepted: boolean): Promise<void> {
+  /**
+   * Accept or reject everything that is reviewed together with a request, or those of it that the user has seen. Throws
+   * the daemon's error if it rejects the answer.
+   */
+  async answerAll(request: PermissionRequest, accepted: boolean, seen?: readonly string[]): Promise<void> {
     for (const one of this.together(request)) {
+      if (seen && !seen.includes(one.requestId)) continue;
       // Rejecting one request rejects the others, too.
       if (this.pending(one.requestId)) await this.answer(one, { reply: accepted && !isEmpty(one.files, this.drafts.choice(one.requestId)) ? "once" : "reject" });
     }

@@ -83,7 +83,7 @@ function AllAtOnce({ requests }: { requests: readonly PermissionRequest[] }): JS
   const away = useContext(Away);
   const reason = useReason();
   if (!first || requests.length < 2) return null;
-  const answer = (accepted: boolean) => (): void => post({ type: "answerAll", requestId: first.requestId, accepted });
+  const answer = (accepted: boolean) => (): void => post({ type: "answerAll", requestIds: requests.map(({ requestId }) => requestId), accepted });
   return (
     <div class="buttons all-at-once" role="group" aria-label={t("All edits of this step")}>
       <TextButton label={t("Accept all {0} edits", requests.length)} class="primary" disabled={away} title={reason("")} onClick={answer(true)} />

@@ -48,12 +48,14 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   const owner = useRef(id);
   const put = (next: Draft): void => {
     saveDraft(id, next);
-    setDraft(next);
+    // Another session may be shown since a file of this draft began to be read.
+    if (owner.current === id) setDraft(next);
   };
   useLayoutEffect(() => {
     const before = owner.current;
     owner.current = id;
-    if (before === "" && id !== "" && view.outbox.length > 0) {
+    const stored = draftOf(id);
+    if (before === "" && id !== "" && view.outbox.length > 0 && stored.text === "" && stored.files.length === 0) {
       // The session's first prompt is under way, so text typed since belongs to the session.
       saveDraft("", { text: "", files: [] });
       put(draft);

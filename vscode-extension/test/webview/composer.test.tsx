@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { h, render } from "preact";
 import { EMPTY, type ViewState } from "../../src/chat/webview/store";
 import { fromLoad } from "../../src/session/state";
-import { FakePage } from "../fakes/page";
+import { click, type FakeNode, FakePage, words } from "../fakes/page";
 import { loaded } from "../fakes/protocol";
 import { named, settled } from "../fakes/session";
 
@@ -25,13 +25,14 @@ async function page() {
     await settled();
     return value();
   };
+  const button = (label: string): FakeNode | undefined => page.body.all("button").find((one) => words(one) === label);
   const value = (): string => String((page.body.all("textarea")[0] as unknown as Record<string, unknown>)["@value"]);
   const drop = (file: object): void => {
     const [form] = page.body.all("form");
     const entry = [...(form?.listeners ?? [])].find(([name]) => name.toLowerCase().startsWith("drop"));
     entry?.[1].call(form, { type: entry[0], preventDefault() {}, dataTransfer: { getData: () => "", files: [file] } });
   };
-  return { host, draw, value, drop };
+  return { host, draw, button, value, drop };
 }
 
 test("a session that is opened during the first prompt of a new one keeps its draft", async () => {
@@ -49,6 +50,19 @@ test("text typed since the first prompt goes with it to its session", async () =
   await draw("", outbox);
   assert.equal(await draw("s8", outbox), "and more");
   assert.equal(host.draftOf("").text, "");
+});
+
+test("canceling the edit of an earlier message brings the draft back", async () => {
+  const { host, draw, button } = await page();
+  const picture = { type: "file" as const, name: "shot.png", mediaType: "image/png", data: "AAAA" };
+  host.saveDraft("s1", { text: "half a thought", files: [picture] });
+  host.setAside("s1");
+  host.saveDraft("s1", { text: "earlier", files: [], instead: "m1" });
+  assert.equal(await draw("s1"), "earlier");
+  click(button("Cancel"));
+  assert.equal(await draw("s1"), "half a thought");
+  assert.deepEqual(host.draftOf("s1"), { text: "half a thought", files: [picture] });
+  assert.deepEqual(host.takeBack("s1"), { text: "", files: [] });
 });
 
 test("a file that was read late belongs to the draft it was dropped into", async () => {

@@ -10,7 +10,7 @@ import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { useKeptFocus } from "./focus";
-import { draftOf, post, saveDraft, type Draft } from "./host";
+import { draftOf, post, saveDraft, setAside, type Draft } from "./host";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { PlanStrip, showSection } from "./plan";
@@ -75,7 +75,9 @@ export function App(): JSX.Element {
         if (!showSection(message.goalId)) tree?.goals.some((goal) => chain(tree, goal.id).some(({ id }) => id === message.goalId) && showSection(goal.id));
       }
       if (message.type === "insert" || message.type === "restore" || message.type === "attach") {
-        saveDraft(sessionId ?? "", changed(draftOf(sessionId ?? ""), message));
+        const id = sessionId ?? "";
+        if (message.type === "restore" && message.instead !== undefined && draftOf(id).instead === undefined) setAside(id);
+        saveDraft(id, changed(draftOf(id), message));
         setVersion((n) => n + 1);
       }
       if (message.type === "state") {

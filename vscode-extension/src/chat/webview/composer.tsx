@@ -7,7 +7,7 @@ import type { ToWebview } from "../messages";
 import { IconButton, TextButton } from "./buttons";
 import { Chips, contentsOf, pathsOf } from "./chips";
 import { useCompletions } from "./completion";
-import { answerOf, draftOf, post, saveAnswer, saveDraft, type Chip, type Draft } from "./host";
+import { answerOf, draftOf, post, saveAnswer, saveDraft, takeBack, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
 import { NoticeLine } from "./message";
 import { Refused } from "./request_card";
@@ -59,7 +59,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
       // The session's first prompt is under way, so text typed since belongs to the session.
       saveDraft("", { text: "", files: [] });
       put(draft);
-    } else setDraft(draftOf(id));
+    } else setDraft(stored);
     setBrowsed(-1);
   }, [id, version]);
   useEffect(() => {
@@ -150,7 +150,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
       // An answer is text only, so its attachments follow as a prompt.
       if (attachments.length > 0) post({ type: "prompt", text: names, attachments, steer: true });
     } else post({ type: "prompt", text: prompt, attachments, ...(instead === undefined ? {} : { instead }), ...(how === "steer" && busy ? { steer: true } : {}) });
-    put({ text: "", files: [] });
+    put(takeBack(id));
     named.current.clear();
     // Completions for the sent text may still arrive.
     completions.close();
@@ -178,7 +178,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         <div class="instead" role="status">
           <Icon name="edit" />
           <span>{t("Editing an earlier message. The messages after it stay in the original session; this one continues without them.")}</span>
-          <TextButton label={t("Cancel")} onClick={() => put({ text: "", files: [] })} />
+          <TextButton label={t("Cancel")} onClick={() => put(takeBack(id))} />
         </div>
       )}
       <Chips files={files} active={view.surrounding.active} onRemove={remove} />

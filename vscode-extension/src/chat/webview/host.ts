@@ -64,6 +64,26 @@ export function saveDraft(sessionId: string, { files, ...draft }: Draft): void {
   });
 }
 
+const NOTHING: Draft = { text: "", files: [] };
+
+/** Return the key of the draft that waits while an earlier message is edited in its place. */
+function asideOf(sessionId: string): string {
+  return `${sessionId} aside`;
+}
+
+/** Put the draft aside, because an earlier message is about to be edited in its place. */
+export function setAside(sessionId: string): void {
+  saveDraft(asideOf(sessionId), draftOf(sessionId));
+  saveDraft(sessionId, NOTHING);
+}
+
+/** Return the draft that was put aside, if any, which is no longer kept there. */
+export function takeBack(sessionId: string): Draft {
+  const draft = draftOf(asideOf(sessionId));
+  saveDraft(asideOf(sessionId), NOTHING);
+  return draft;
+}
+
 /** A restarted daemon asks again with a new request id, but the call stays the same. */
 function keyOf({ traceId, branchId, toolCallId, permission }: PermissionRequest): string {
   return [traceId, branchId ?? "", toolCallId, permission].join(" ");

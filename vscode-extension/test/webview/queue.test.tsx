@@ -6,7 +6,7 @@ import { click, FakePage, words } from "../fakes/page";
 
 const posted: { type: string }[] = [];
 
-test("a prompt that is being edited takes the focus once, not with each word of an answer", async () => {
+test("a prompt takes the focus when its edit starts, not after a reload or with each word of an answer", async () => {
   const page = new FakePage();
   Object.assign(globalThis, { document: page, acquireVsCodeApi: () => ({ postMessage: (message: { type: string }) => posted.push(message) }) });
   const { saveEdit } = await import("../../src/chat/webview/host");
@@ -16,6 +16,11 @@ test("a prompt that is being edited takes the focus once, not with each word of 
   const draw = (): void => render(h(Queue, { queue: [prompt], idle: false }), page.body as unknown as Element);
   for (let n = 0; n < 3; n++) draw();
   assert.equal(page.body.all("textarea").length, 1);
+  assert.deepEqual(page.focused, []);
+  click(page.body.all("button").find((button) => words(button) === "Cancel"));
+  draw();
+  click(page.body.all("button").find(({ title }) => title === "Edit"));
+  for (let n = 0; n < 3; n++) draw();
   assert.deepEqual(page.focused, ["textarea"]);
 });
 

@@ -105,7 +105,11 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
   const command = request.files.length === 0 || request.detail.includes("\n") ? request.detail : "";
   const empty = isEmpty(request.files, choice);
   const label = acceptLabel(request, choice);
-  const flip = (to: "always" | "feedback") => (): void => setOpen(open === to ? "" : to);
+  const opened = useRef(false);
+  const flip = (to: "always" | "feedback") => (): void => {
+    opened.current = true;
+    setOpen(open === to ? "" : to);
+  };
   return (
     <section class="approval" role="region" tabIndex={-1} aria-label={t("Approval needed")}>
       <Head request={request} count={count} position={position} />
@@ -139,7 +143,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
           }}
         />
       )}
-      {open === "feedback" && <Feedback request={request} disabled={sent} send={(feedback) => reply({ reply: "reject", feedback })} />}
+      {open === "feedback" && <Feedback request={request} disabled={sent} opened={opened.current} send={(feedback) => reply({ reply: "reject", feedback })} />}
       <div class="buttons">
         <button
           type="button"

@@ -76,9 +76,11 @@ function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX
     // The prompt was being edited when the window reloaded.
     if (editing) post({ type: "holdQueue", promptId, held: true });
   }, [promptId]);
-  // Focus only when editing starts: the page renders for each word of an answer, and the user may be typing elsewhere.
+  const edited = useRef(editing);
+  // Focus only when editing starts here: after a reload, and whenever the page renders, the user may be typing elsewhere.
   useLayoutEffect(() => {
-    if (editing) field.current?.focus();
+    if (editing && !edited.current) field.current?.focus();
+    edited.current = editing;
   }, [editing]);
   if (draft !== null) {
     return (

@@ -1,6 +1,6 @@
 /** Common parts of all request cards: the header, sending an answer once, and the error if it was rejected. */
 import { createContext, type JSX } from "preact";
-import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Choice } from "../../diff/choice";
 import type { Answer } from "../../permission/answers";
 import { headline } from "../../permission/format";
@@ -80,10 +80,20 @@ export function Refused({ error }: { error: string }): JSX.Element | null {
   );
 }
 
-export function Feedback({ request, disabled, send }: { request: PermissionRequest; disabled: boolean; send: (text: string) => void }): JSX.Element {
+interface FeedbackProps {
+  request: PermissionRequest;
+  disabled: boolean;
+  /** True when the user opened the field; one that is there with its card does not take the focus. */
+  opened: boolean;
+  send: (text: string) => void;
+}
+
+export function Feedback({ request, disabled, opened, send }: FeedbackProps): JSX.Element {
   const [text, setText] = useState(() => answerOf(request).feedback ?? "");
   const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => {
+    if (opened) field.current?.focus();
+  }, []);
   const ready = text.trim() !== "" && !disabled;
   return (
     <div class="extra">

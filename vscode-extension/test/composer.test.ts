@@ -100,6 +100,6 @@ test("lines of a file are sent by their name, for the daemon to read by the rule
 
 test("a chip leads to its file and its first line", () => {
   assert.deepEqual(placeOf("src/a.py:3-9"), { path: "src/a.py", line: 3 });
-  assert.deepEqual(placeOf("src/a.py"), { path: "src/a.py", line: undefined });
+  for (const path of ["src/a.py", "docs/C#.md", "100%25 sure?.txt", "C:\\x\\a.py"]) assert.deepEqual(placeOf(path), { path, line: undefined });
   for (const name of ["docs:x:/../../../etc/passwd", "docs:file:///etc/passwd", "/mcp__docs__review"]) assert.equal(placeOf(name), undefined, "a server's content is no file");
 });

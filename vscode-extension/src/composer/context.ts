@@ -1,7 +1,6 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { fileUri } from "../chat/open";
-import { target } from "../chat/links";
 import { workspaceFolder } from "../daemon/environment";
 import type { Message } from "../protocol.gen";
 import type { Attachment } from "../session/controller";
@@ -149,6 +148,6 @@ export async function folder(name: string): Promise<Attachment> {
 /** Return the file that a chip opens, with its first line; none for content of an MCP server, whatever path it seems to be. */
 export function placeOf(name: string): { path: string; line: number | undefined } | undefined {
   if (ofServer(name)) return undefined;
-  const where = target(name.replace(/:(\d+)-\d+$/, ":$1"));
-  return where.kind === "file" ? { path: where.path, line: where.line } : undefined;
+  const [, path = name, line] = /^(.+?):(\d+)(?:-\d+)?$/s.exec(name) ?? [];
+  return { path, line: line === undefined ? undefined : Number(line) };
 }

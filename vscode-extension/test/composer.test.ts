@@ -33,6 +33,7 @@ test("files, lines, folders and kinds of context that a text names in full are f
   assert.equal(namedIn(Array.from({ length: 50 }, (_, n) => `@d${n}`).join(" ")).length, 20);
   assert.equal(withoutMention("see @terminal now", "@terminal"), "see now");
   assert.equal(withoutMention("see @terminal", "@terminal"), "see ");
+  assert.equal(withoutMention("@src/a.py.bak and @src/a.py:3, not @src/a.py.", "@src/a.py"), "@src/a.py.bak and @src/a.py:3, not .");
 });
 
 test("files are ranked by their name, then by the open tabs", () => {

@@ -74,7 +74,12 @@ export function namedIn(text: string): Named[] {
 
 /** Remove a mention that could not be resolved. */
 export function withoutMention(text: string, mention: string): string {
-  return text.replace(`${mention} `, "").replace(mention, "");
+  for (let at = text.indexOf(mention); at >= 0; at = text.indexOf(mention, at + 1)) {
+    const rest = text.slice(at + mention.length);
+    // A longer name that begins in the same way is another mention.
+    if (!/^[./\\:-]*[\p{L}\p{N}_]/u.test(rest)) return text.slice(0, at) + rest.replace(/^ /, "");
+  }
+  return text;
 }
 
 /** Insert a chosen row; returns the text and the caret's position. */

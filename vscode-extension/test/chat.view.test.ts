@@ -126,3 +126,12 @@ test("text that could not be sent waits for the page", async () => {
   assert.deepEqual(restored(open()), ["while it was moved"]);
   view.dispose();
 });
+
+test("lines of a file with a space in its name are attached", async () => {
+  const { view, open } = chat();
+  const page = open();
+  await view.insert("@my notes/a.py:3-9 ");
+  const attached = page.posted.find(({ type }) => type === "attach");
+  assert.deepEqual(attached?.["attachments"], [{ type: "file", name: "my notes/a.py:3-9", mediaType: "", data: null }]);
+  view.dispose();
+});

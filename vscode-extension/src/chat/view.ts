@@ -157,7 +157,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   async insert(text: string): Promise<void> {
     this.toInsert += text;
     await this.focus();
-    const place = /^@(\S+:\d+(?:-\d+)?)\s*$/.exec(text)?.[1];
+    const place = /^@([^\n]+:\d+(?:-\d+)?)\s*$/.exec(text)?.[1];
     if (place) await this.attach(`@${place}`, this.composer.mention(`lines:${place}`));
   }
 

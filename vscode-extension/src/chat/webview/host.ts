@@ -68,7 +68,7 @@ const NOTHING: Draft = { text: "", files: [] };
 
 /** Return the key of the draft that waits while an earlier message is edited in its place. */
 function asideOf(sessionId: string): string {
-  return `${sessionId} aside`;
+  return `aside:${sessionId}`;
 }
 
 /** Put the draft aside, because an earlier message is about to be edited in its place. */

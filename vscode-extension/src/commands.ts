@@ -17,7 +17,7 @@ import type { PermissionRequest } from "./protocol.gen";
 import { childSession } from "./explore/view";
 import type { Parts } from "./extension";
 import { t } from "./l10n";
-import { unlinked } from "./unlinked";
+import { notify, unlinked } from "./notify";
 
 /** Register all commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `manageTrust`, `showSession`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
@@ -147,8 +147,9 @@ export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (er
     if (problem.code === "canceled") return;
     // The daemon answered, so restarting it does not help; its message says what to do.
     const actions = typeof (error as { code?: unknown }).code === "number" ? [] : problem.actions;
-    const choice = await vscode.window.showErrorMessage(
-      unlinked(problem.message),
+    const choice = await notify(
+      "error",
+      problem.message,
       ...actions.map((id) => ({ title: ACTIONS[id].label, action: ACTIONS[id] })),
     );
     if (choice) await vscode.commands.executeCommand(choice.action.command, ...choice.action.args);
@@ -176,7 +177,7 @@ async function send({ review, sessions, log }: Parts, request: PermissionRequest
     const { message } = asProblem(error);
     log.warn(`answer: ${message}`);
     sessions.giveBack(given);
-    void vscode.window.showErrorMessage(unlinked(message));
+    void notify("error", message);
   }
 }
 

@@ -94,7 +94,7 @@ const EXEMPT = new Set([
   // Texts of the daemon to which the model's answers are matched.
   "python.ts: Python {0} at {1}",
 ]);
-const SHOWN = /(?:title|placeholder|placeHolder|"aria-label"|label|children|detail|description|tooltip|prompt|hover|message|textContent)["']?: $|(?:textContent =|\btext:|show\w+Message\(|setStatusBarMessage\(|Error\(|\bh\("\w+", \{[^{}]*\},) ?$/;
+const SHOWN = /(?:title|placeholder|placeHolder|"aria-label"|label|children|detail|description|tooltip|prompt|hover|message|textContent)["']?: $|(?:textContent =|\btext:|show\w+Message\(|\bnotify\("\w+",|setStatusBarMessage\(|Error\(|\bh\("\w+", \{[^{}]*\},) ?$/;
 
 function looksShown({ file, text, before }: Text): boolean {
   const words = text.replace(/\{\d+\}/g, " ");

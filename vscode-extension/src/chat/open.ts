@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import { expand, workspaceFolder } from "../daemon/environment";
 import { shellCommand, target } from "./links";
 import { t } from "../l10n";
+import { notify } from "../notify";
 
 /** Follow a link of an answer. */
 export async function openLink(href: string): Promise<void> {
@@ -47,7 +48,7 @@ export async function openInTerminal(text: string): Promise<void> {
   terminal.show();
   if (command.typeable) return terminal.sendText(command.text, false);
   await vscode.env.clipboard.writeText(command.text);
-  void vscode.window.showInformationMessage(t("This command has several lines, which a terminal would run one by one. It is in the clipboard: paste it when you are ready."));
+  void notify("info", t("This command has several lines, which a terminal would run one by one. It is in the clipboard: paste it when you are ready."));
 }
 
 /** Replace the selection in the last used editor with code, indented to fit. */
@@ -55,5 +56,5 @@ export async function insertAtCursor(text: string): Promise<void> {
   const editor = vscode.window.activeTextEditor;
   if (editor) await vscode.window.showTextDocument(editor.document, { ...(editor.viewColumn ? { viewColumn: editor.viewColumn } : {}) });
   const done = await editor?.insertSnippet(new vscode.SnippetString().appendText(text));
-  if (!done) void vscode.window.showInformationMessage(t("Open a file that can be changed, and put the cursor where the code belongs."));
+  if (!done) void notify("info", t("Open a file that can be changed, and put the cursor where the code belongs."));
 }

@@ -15,7 +15,7 @@ import { page } from "./html";
 import { ASKING_COMMANDS, OTHER_COMMANDS, type FromWebview, type PageCommand, type Shown, type ToWebview, type Written } from "./messages";
 import { insertAtCursor, openFile, openInTerminal, openLink } from "./open";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 /** Key of the unsent text in the workspace's storage. VS Code saves the page's own state only now and then. */
 const WRITTEN = "goalwright.written";
@@ -187,7 +187,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       const problem = asProblem(error);
       this.parts.log.error(`${message.type}: ${problem.message}`);
       // Without a connection, the panel itself shows the error.
-      if (this.parts.daemon.state.phase === "connected") void vscode.window.showErrorMessage(unlinked(problem.message));
+      if (this.parts.daemon.state.phase === "connected") void notify("error", problem.message);
     }
   }
 
@@ -304,7 +304,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     } catch (error) {
       this.restore({ text, attachments });
       if (error instanceof Unattached) this.post({ type: "unattached", mention: error.mention, reason: error.message });
-      else void vscode.window.showWarningMessage(unlinked(asProblem(error).message));
+      else void notify("warning", asProblem(error).message);
       return;
     }
     if (!meant) return;

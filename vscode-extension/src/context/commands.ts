@@ -7,7 +7,7 @@ import { NO_GOALS } from "../goals/tree";
 import { contextDocument } from "./document";
 import { Observable } from "../observable";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 export const SCHEME = "goalwright-context";
 
@@ -60,7 +60,7 @@ export class ContextCommands extends Observable<vscode.Uri> implements vscode.Te
       token.onCancellationRequested(() => void daemon.request("goalwright/session/cancel", { sessionId }));
       return daemon.request("goalwright/session/compact", { sessionId, instructions: instructions.trim() });
     });
-    void vscode.window.showInformationMessage(unlinked(compacted(done)));
+    void notify("info", compacted(done));
   }
 
   async setBudget(): Promise<void> {

@@ -4,7 +4,7 @@ import { DAEMON_SETTINGS, setting } from "./environment";
 import { ACTIONS } from "./problems";
 import type { Installation } from "./install";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 type Watched = Pick<Parts, "daemon" | "sessions" | "history" | "installation" | "models" | "keys" | "log">;
 
@@ -56,7 +56,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, mod
 /** Offer to reload the window. `why`: text for the user. */
 export async function offerReload(why: string): Promise<void> {
   const reload = t("Reload Window");
-  const choice = await vscode.window.showInformationMessage(unlinked(why), reload);
+  const choice = await notify("info", why, reload);
   if (choice) await vscode.commands.executeCommand("workbench.action.reloadWindow");
 }
 
@@ -70,7 +70,7 @@ async function offerUpdate(running: string, installation: Installation, log: vsc
   log.info(`the daemon is version ${running}, the extension brings ${bundled}`);
   const text = t("The Goalwright daemon is version {0}; this extension includes {1}.", running, bundled);
   const { label, command } = setting("python") ? ACTIONS.install : ACTIONS.restartDaemon;
-  const choice = await vscode.window.showInformationMessage(unlinked(text), label);
+  const choice = await notify("info", text, label);
   if (choice) await vscode.commands.executeCommand(command);
 }
 

@@ -9,7 +9,7 @@ import { TOLD } from "../../../daemon/api/page/session.js";
 import type { Branch, Frame, Message, SessionView } from "../../../daemon/api/page/shapes";
 import { Soon } from "../observable";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 // Messages between the extension host and the graph's page.
 
@@ -156,7 +156,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     try {
       await vscode.workspace.fs.writeFile(file, new TextEncoder().encode(svg));
     } catch (error) {
-      void vscode.window.showErrorMessage(unlinked(t("Cannot save the graph: {0}. Choose another location.", asProblem(error).message)));
+      void notify("error", t("Cannot save the graph: {0}. Choose another location.", asProblem(error).message));
       return;
     }
     vscode.window.setStatusBarMessage(t("Saved the graph as {0}", vscode.workspace.asRelativePath(file)), 6_000);

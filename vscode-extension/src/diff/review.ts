@@ -11,7 +11,7 @@ import { Proposals } from "./proposals";
 import { address, AFTER, BEFORE, proposedBy, title, type Proposed } from "./uris";
 import { Observable } from "../observable";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 /** Time after a keystroke during which the user counts as typing, in milliseconds. */
 const TYPING_MS = 4_000;
@@ -445,7 +445,7 @@ export class Review extends Observable {
     for (const [path, content] of texts) {
       const name = path.split(/[\\/]/).at(-1) ?? path;
       const why = by ? t("{0} answered the request", by) : t("the request is no longer open");
-      const choice = await vscode.window.showInformationMessage(unlinked(t("Your edits of {0} were not used: {1}.", name, why)), t("Open My Text"));
+      const choice = await notify("info", t("Your edits of {0} were not used: {1}.", name, why), t("Open My Text"));
       if (choice) await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content }));
     }
   }

@@ -10,7 +10,7 @@ import { branchLabel, brief, lastLine } from "./format";
 import type { SessionState } from "../session/state";
 import { Observable } from "../observable";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 /** The user's actions on branches: view, apply, leave the choice to the model, remove. The daemon carries them out; `shown` changes. */
 export class Explorations extends Observable {
@@ -73,7 +73,7 @@ export class Explorations extends Observable {
   /** Leave the choice to the model, or with `none` reject all branches. */
   async leave(sessionId: string, exploreStartId: string, none: boolean): Promise<void> {
     const { left } = await this.daemon.request("goalwright/explore/leave", { sessionId, exploreStartId, none });
-    if (!left) void vscode.window.showInformationMessage(t("This choice is closed."));
+    if (!left) void notify("info", t("This choice is closed."));
   }
 
   /** Remove a branch's work after confirmation, because this cannot be undone. */
@@ -173,7 +173,7 @@ async function showContents(sessionId: string, branchId: string, title: string, 
   const uri = (path: string, side: BranchSide["side"]): vscode.Uri => vscode.Uri.from(sideAddress({ sessionId, branchId, path, side }));
   const [first] = files;
   if (!first) {
-    void vscode.window.showInformationMessage(unlinked(t("Branch {0} changed no file.", branchId)));
+    void notify("info", t("Branch {0} changed no file.", branchId));
     return;
   }
   if (files.length === 1) {

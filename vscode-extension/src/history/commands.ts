@@ -4,7 +4,7 @@ import { ErrorCode, type HistoryRestoreParams } from "../protocol.gen";
 import type { FileHistory } from "./model";
 import { consequences, counts, headline, named, restoredLine } from "./format";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 const SHOWN_MS = 5_000;
 const OPEN = t("Open File");
@@ -14,7 +14,7 @@ const SAVE = t("Save and Try Again");
 export async function step(history: FileHistory, action: "undo" | "redo", changeId?: string): Promise<void> {
   const done = await told(history, () => history.step(action, changeId));
   if (!done) return;
-  if (done.files.length === 0) void vscode.window.showInformationMessage(unlinked(action === "undo" ? t("Nothing to undo: the files already match.") : t("Nothing to redo: the files already match.")));
+  if (done.files.length === 0) void notify("info", action === "undo" ? t("Nothing to undo: the files already match.") : t("Nothing to redo: the files already match."));
   else vscode.window.setStatusBarMessage(`Goalwright: ${restoredLine({ action, ...done })}`, SHOWN_MS);
 }
 
@@ -27,7 +27,7 @@ export async function restore(
   const planned = await told(history, () => history.restore(about, true), words.nothing);
   if (!planned) return;
   if (planned.files.length === 0) {
-    void vscode.window.showInformationMessage(unlinked(words.nothing));
+    void notify("info", words.nothing);
     return;
   }
   const detail = consequences(planned);
@@ -60,7 +60,7 @@ async function told<T>(history: FileHistory, work: () => Promise<T>, nothing?: s
   } catch (error) {
     const { code } = error as { code?: unknown };
     const text = (error as Error).message;
-    if (code === ErrorCode.UNKNOWN_REQUEST) void vscode.window.showInformationMessage(unlinked(nothing ?? text));
+    if (code === ErrorCode.UNKNOWN_REQUEST) void notify("info", nothing ?? text);
     else if (code !== ErrorCode.HISTORY_CONFLICT) throw error;
     else if (await conflict(history, text)) return told(history, work, nothing);
     return undefined;
@@ -106,6 +106,6 @@ export async function reviewSince(history: FileHistory, about: Pick<HistoryResto
     // `kind` describes the restoration: a file that it would delete was created, and vice versa.
     return [[now, file.kind === "delete" ? undefined : then, file.kind === "create" ? undefined : now]];
   });
-  if (changes.length === 0) void vscode.window.showInformationMessage(t("The contents of all files are the same as before."));
+  if (changes.length === 0) void notify("info", t("The contents of all files are the same as before."));
   else await vscode.commands.executeCommand("vscode.changes", t("Changes by Goalwright"), changes);
 }

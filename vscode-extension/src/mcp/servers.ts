@@ -3,7 +3,7 @@ import type { Daemon } from "../daemon/daemon";
 import { button, type ListButton, type ListRow, liveList } from "../live_list";
 import type { McpListResult, McpServer } from "../protocol.gen";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify, unlinked } from "../notify";
 
 const ICONS = { starting: "loading~spin", ready: "pass", failed: "error", signed_out: "key", stopped: "circle-outline", disabled: "circle-slash" } as const;
 
@@ -21,7 +21,7 @@ async function signIn(daemon: Daemon, name: string): Promise<void> {
   const title = unlinked(t("Signing in to {0}: finish in the browser", name));
   await vscode.env.openExternal(vscode.Uri.parse(url, true));
   await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => daemon.request("goalwright/mcp/loggedIn", { name }));
-  void vscode.window.showInformationMessage(unlinked(t("You are signed in to {0}.", name)));
+  void notify("info", t("You are signed in to {0}.", name));
 }
 
 async function openLog(daemon: Daemon, name: string): Promise<void> {

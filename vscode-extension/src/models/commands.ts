@@ -6,7 +6,7 @@ import { t } from "../l10n";
 import type { ModelProvider, ModelTestResult, OfferedModel } from "../protocol.gen";
 import { connectionOf, type Entered } from "./connect";
 import { modelFacts, THINKING, thinkingWord } from "./format";
-import { unlinked } from "../unlinked";
+import { notify, unlinked } from "../notify";
 
 const RECENT = "recentModels";
 const RECENT_KEPT = 5;
@@ -39,7 +39,7 @@ export class ModelCommands {
     if (!keys.lost) return;
     const again = t("Connect a Model…");
     const lost = t("This VS Code window cannot store keys, so the one you entered is lost. Enter it again, or set it in the environment that VS Code starts in.");
-    if ((await vscode.window.showWarningMessage(unlinked(lost), again)) === again) await this.connect();
+    if ((await notify("warning", lost, again)) === again) await this.connect();
   }
 
   /** Choose the model of the current session, or of new sessions when none is open. */
@@ -121,7 +121,7 @@ export class ModelCommands {
     const { problem } = await this.parts.daemon.request("goalwright/model/check", { model });
     if (!problem) return;
     const choose = t("Choose Model…");
-    if ((await vscode.window.showWarningMessage(unlinked(problem), choose)) === choose) await this.choose();
+    if ((await notify("warning", problem, choose)) === choose) await this.choose();
   }
 
   private async use(model: string, { session, forNew }: { session: boolean; forNew: boolean }): Promise<void> {
@@ -129,7 +129,7 @@ export class ModelCommands {
     const { problem } = await daemon.request("goalwright/model/check", { model });
     if (problem) {
       const anyway = t("Use Anyway");
-      const choice = await vscode.window.showWarningMessage(unlinked(problem), anyway, t("Choose Another"));
+      const choice = await notify("warning", problem, anyway, t("Choose Another"));
       if (choice === undefined) return;
       if (choice !== anyway) return this.choose();
     }
@@ -212,7 +212,7 @@ export class ModelCommands {
     await this.remember(model);
     const facts = provider.models.find((one: OfferedModel) => one.model === model) ?? tested;
     const other = t("Choose Another Model…");
-    void vscode.window.showInformationMessage(unlinked(t("Connected to {0}: {1}.", model, modelFacts(facts))), other).then(async (choice) => {
+    void notify("info", t("Connected to {0}: {1}.", model, modelFacts(facts)), other).then(async (choice) => {
       if (choice === other) await this.choose();
     });
   }
@@ -221,7 +221,7 @@ export class ModelCommands {
   private async failed(model: string, entered: Entered, { error, errorKind }: ModelTestResult): Promise<Entered | undefined> {
     const [key, other, again] = [t("Change Key…"), t("Choose Another Model…"), t("Retry")];
     const wanted = errorKind === "auth" || errorKind === "no_key" ? [key] : [again, other];
-    const choice = await vscode.window.showErrorMessage(unlinked(error), ...wanted);
+    const choice = await notify("error", error, ...wanted);
     if (choice === key) return connectionOf(entered.provider, (env) => this.listed(entered.provider.id, env));
     if (choice === again) return entered;
     if (choice !== other) return undefined;

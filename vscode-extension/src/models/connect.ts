@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import { t } from "../l10n";
 import type { ModelProvider } from "../protocol.gen";
 import { addressProblem, EXAMPLE_URLS, keyProblem, pastedKey } from "./format";
-import { unlinked } from "../unlinked";
+import { notify, unlinked } from "../notify";
 
 /** The entered variables, and the provider as it answered to them. */
 export interface Entered {
@@ -43,7 +43,7 @@ export async function connectionOf(provider: ModelProvider, list: Listing): Prom
 
 async function retries(error: string): Promise<boolean> {
   const again = t("Retry");
-  return (await vscode.window.showErrorMessage(unlinked(error), again)) === again;
+  return (await notify("error", error, again)) === again;
 }
 
 async function askAddress({ id, name, urlVariable }: ModelProvider): Promise<Record<string, string> | undefined> {
@@ -62,7 +62,7 @@ async function running(provider: ModelProvider, list: Listing): Promise<Entered 
     if (found.connected) return { env: {}, provider: found };
     const { how, page } = START[found.id] ?? { how: `${found.name}: ${found.how || found.error}.`, page: "" };
     const [again, get] = [t("Retry"), t("Download {0}", found.name)];
-    const choice = await vscode.window.showWarningMessage(unlinked(how), again, ...(page ? [get] : []));
+    const choice = await notify("warning", how, again, ...(page ? [get] : []));
     if (choice === get) await vscode.env.openExternal(vscode.Uri.parse(page));
     if (choice === undefined) return undefined;
   }

@@ -7,7 +7,7 @@ import type { Action, PermissionRulesResult, Rule, StoredGrant } from "../protoc
 import { button, type ListRow, liveList } from "../live_list";
 import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./format";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 const SHOWN_MS = 4_000;
 const TRUST = t("Manage Workspace Trust");
@@ -40,7 +40,7 @@ export class PermissionCommands {
     } catch (error) {
       // The daemon rejected the mode because the folder is not trusted, so offer to change that.
       if (vscode.workspace.isTrusted) throw error;
-      const choice = await vscode.window.showErrorMessage(unlinked(asProblem(error).message), TRUST);
+      const choice = await notify("error", asProblem(error).message, TRUST);
       if (choice === TRUST) await vscode.commands.executeCommand("workbench.trust.manage");
       return;
     }
@@ -66,7 +66,7 @@ export class PermissionCommands {
     const { label, description, detail } = grantRow(grant, Date.now());
     const question = t("Ask again for {0}?", label);
     const choice = await vscode.window.showWarningMessage(question, { modal: true, detail: `${description}\n${detail}` }, t("Remove Permission"));
-    if (choice !== undefined) await this.forget(grant).catch((error: unknown) => vscode.window.showErrorMessage(unlinked(asProblem(error).message)));
+    if (choice !== undefined) await this.forget(grant).catch((error: unknown) => notify("error", asProblem(error).message));
     await this.manage();
   }
 

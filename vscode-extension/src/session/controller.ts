@@ -18,7 +18,7 @@ import {
 import { apply, fromLoad, trim, type SessionState, type Update } from "./state";
 import { Observable } from "../observable";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 type WhenBusy = "queue" | "steer";
 
@@ -253,7 +253,7 @@ export class SessionController extends Observable<Change> {
       this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
       if (unsent()) {
         this.undelivered.fire({ text, attachments });
-        if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(unlinked(asProblem(error).message));
+        if (this.daemon.state.phase === "connected") void notify("error", asProblem(error).message);
       }
     } finally {
       this.setOutbox(this.outbox.filter((one) => one.promptId !== promptId));
@@ -302,12 +302,12 @@ export class SessionController extends Observable<Change> {
       const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember, ...(answers ? { answers } : {}) };
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
       if (accepted) return true;
-      void vscode.window.showInformationMessage(unlinked(tooLate(by)));
+      void notify("info", tooLate(by));
       this.giveBack(answer);
       return false;
     } catch (error) {
       if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;
-      void vscode.window.showInformationMessage(t("This request is no longer open."));
+      void notify("info", t("This request is no longer open."));
       this.giveBack(answer);
       if (this.sessionId) await this.open(this.sessionId);
       return false;

@@ -8,7 +8,7 @@ import { button, type ListRow, liveList } from "../live_list";
 import type { SessionHit, SessionInfo } from "../protocol.gen";
 import { LAST_SESSION } from "./controller";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 type Memory = Pick<vscode.Memento, "get" | "update">;
 type PickerParts = Pick<Parts, "daemon" | "sessions" | "memory" | "shared">;
@@ -45,7 +45,7 @@ export class SessionPicker {
           timer = setTimeout(() => {
             search(value).then(
               (rows) => rows && (pick.items = rows),
-              (error: Error) => void vscode.window.showErrorMessage(unlinked(error.message)),
+              (error: Error) => void notify("error", error.message),
             );
           }, PAUSE_MS);
         });
@@ -69,7 +69,7 @@ export class SessionPicker {
       const command = ["goalwright", "trace", "copy", "URL", "files", "--trace", sessionId].join(" ");
       const copy = t("Copy Command");
       const text = t("“{0}” of {1} is not on this machine. To read it here, copy it with {2}.", title || t("Untitled session"), user || t("an unknown user"), command);
-      if ((await vscode.window.showInformationMessage(unlinked(text), copy)) === copy) await vscode.env.clipboard.writeText(command);
+      if ((await notify("info", text, copy)) === copy) await vscode.env.clipboard.writeText(command);
       return;
     }
     await this.parts.shared.update(folder, sessionId);
@@ -136,7 +136,7 @@ export class SessionPicker {
     const target = await vscode.window.showSaveDialog({ title: t("Export Session"), defaultUri: vscode.Uri.file(path.join(os.homedir(), `${traceId}.tar.gz`)), filters: { tar: ["tar.gz"] } });
     if (!target) return;
     const { archive } = await this.parts.daemon.request("goalwright/trace/export", { sessionId: traceId, archive: target.fsPath });
-    void vscode.window.showInformationMessage(unlinked(t("Exported to {0}. Secrets are taken out.", archive)));
+    void notify("info", t("Exported to {0}. Secrets are taken out.", archive));
   }
 
   private async delete(session: SessionInfo): Promise<void> {

@@ -6,7 +6,7 @@ import type { ActiveSession, SessionsActivity } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { Observable } from "../observable";
 import { t } from "../l10n";
-import { unlinked } from "../unlinked";
+import { notify } from "../notify";
 
 /**
  * Track what sessions need from the user: a count for the badge and the status bar, and notifications for sessions that
@@ -75,7 +75,7 @@ export class Attention extends Observable {
     if (wanted === "off" || (level === "all" && wanted !== "all") || (seen && inFront)) return;
     if (!inFront) notifyDesktop(text);
     const open = t("Open");
-    void vscode.window.showInformationMessage(unlinked(text), open).then((picked) => {
+    void notify("info", text, open).then((picked) => {
       if (picked) void vscode.commands.executeCommand("goalwright.showSession", sessionId);
     });
   }

@@ -28,7 +28,7 @@ function make(files: FileDiff[] | Error = [], changedFor: string[] = []) {
     sessions: sessions as unknown as SessionController,
     history: history as unknown as FileHistory,
   });
-  return { commands, asked };
+  return { commands, asked, sessions };
 }
 
 /** JSON-RPC's own. */
@@ -47,6 +47,19 @@ test("a goal is added below another, by what the person calls it", async () => {
   assert.equal(await commands.add("2"), "3");
   assert.deepEqual(asked, [["add", { sessionId: "s1", description: "Write the docs", parentId: "2" }]]);
   assert.deepEqual(shown, ["Add a goal below “1.1 Goal 2”"]);
+});
+
+test("what is asked in one session is not done in another", async () => {
+  const { commands, asked, sessions } = make();
+  const other = (): void => void Object.assign(sessions, { sessionId: "s2", required: () => "s2", ensure: () => Promise.resolve("s2") });
+  for (const work of [() => commands.add("2"), () => commands.rename("2"), () => commands.done("2"), () => commands.abandon("2")]) {
+    Object.assign(sessions, { sessionId: "s1", required: () => "s1", ensure: () => Promise.resolve("s1") });
+    answers.push("Other words");
+    const done = work();
+    other();
+    await done;
+  }
+  assert.deepEqual(new Set(asked.map(([, { sessionId }]) => sessionId)), new Set(["s1"]));
 });
 
 test("who thinks better of it changes nothing", async () => {

@@ -10,21 +10,25 @@ const SHOWN_MS = 4_000;
 const ABANDON = t("Abandon");
 const REVERT = t("Abandon and Revert Files");
 
-/** The user's changes of the plan. The daemon applies them and sends events; nothing changes here before that. */
+/**
+ * The user's changes of the plan. The daemon applies them and sends events; nothing changes here before that. They are for
+ * the session that was shown when the user was asked, because the boxes stay open while the user looks at another one.
+ */
 export class GoalCommands {
   constructor(private readonly parts: Pick<Parts, "daemon" | "sessions" | "history">) {}
 
   /** Add a goal at the top level or below another. Starts a session if there is none. */
   async add(parentId?: string): Promise<string | null> {
     const parent = parentId === undefined ? undefined : this.goal(parentId);
+    const { sessionId } = this.parts.sessions;
     const description = await ask({
       title: parent ? t("Add a goal below “{0}”", this.name(parent)) : t("Add a goal"),
       prompt: t("Describe the goal. The agent sees it on its next step."),
       placeHolder: t("Publish the package"),
     });
     if (description === undefined) return null;
-    const sessionId = await this.parts.sessions.ensure();
-    const { goalId } = await this.parts.daemon.request("goalwright/goal/add", { sessionId, description, parentId: parent?.id ?? null });
+    const about = { sessionId: sessionId ?? (await this.parts.sessions.ensure()), parentId: parent?.id ?? null };
+    const { goalId } = await this.parts.daemon.request("goalwright/goal/add", { ...about, description });
     return goalId;
   }
 
@@ -60,9 +64,10 @@ export class GoalCommands {
   async rename(goalId: string): Promise<void> {
     const goal = this.goal(goalId);
     if (!goal) return;
+    const about = this.about(goalId);
     const description = await ask({ title: t("Rename goal “{0}”", this.name(goal)), value: goal.description });
     if (description === undefined || description === goal.description) return;
-    await this.parts.daemon.request("goalwright/goal/rename", { ...this.about(goalId), description });
+    await this.parts.daemon.request("goalwright/goal/rename", { ...about, description });
   }
 
   async focus(goalId: string): Promise<void> {
@@ -72,34 +77,35 @@ export class GoalCommands {
   async done(goalId: string): Promise<void> {
     const goal = this.goal(goalId);
     if (!goal) return;
+    const about = this.about(goalId);
     const summary = await ask({
       title: t("Mark goal “{0}” as done", this.name(goal)),
       prompt: t("Summary (replaces this goal's details in the context)"),
     });
-    if (summary !== undefined) await this.parts.daemon.request("goalwright/goal/done", { ...this.about(goalId), summary });
+    if (summary !== undefined) await this.parts.daemon.request("goalwright/goal/done", { ...about, summary });
   }
 
   async abandon(goalId: string): Promise<void> {
     const goal = this.goal(goalId);
     if (!goal) return;
+    const about = this.about(goalId);
     const reason = await ask({
       title: t("Abandon goal “{0}”", this.name(goal)),
       prompt: t("Why are you dropping it? The agent keeps this reason."),
     });
     if (reason === undefined) return;
-    const revertFiles = await this.askAboutFiles(goal, reason);
+    const revertFiles = await this.askAboutFiles(goal, { ...about, reason });
     if (revertFiles === undefined) return;
-    const { files } = await this.parts.daemon.request("goalwright/goal/abandon", { ...this.about(goalId), reason, revertFiles });
+    const { files } = await this.parts.daemon.request("goalwright/goal/abandon", { ...about, reason, revertFiles });
     if (revertFiles) tell(plural(files.length, "reverted the changes of {0} file", "reverted the changes of {0} files"));
   }
 
   /** Ask whether to revert a goal's file changes, if there are any. Undefined: cancel. */
-  private async askAboutFiles(goal: Goal, reason: string): Promise<boolean | undefined> {
+  private async askAboutFiles(goal: Goal, about: { sessionId: string; goalId: string; reason: string }): Promise<boolean | undefined> {
     const question = t("Abandon goal “{0}”?", this.name(goal));
     let planned: GoalResult;
     try {
-      const params = { ...this.about(goal.id), reason, revertFiles: true, dryRun: true };
-      planned = await this.parts.daemon.request("goalwright/goal/abandon", params);
+      planned = await this.parts.daemon.request("goalwright/goal/abandon", { ...about, revertFiles: true, dryRun: true });
     } catch (error) {
       const { code } = error as { code?: unknown };
       // No files were changed for this goal.

@@ -70,7 +70,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     ...menuCommands(parts),
     showGraph: () => parts.graph.show(),
     openTrace: () => openTrace(parts),
-    compact: (from) => contexts.compact(from !== "meter"),
+    compact: (from, words) => contexts.compact(from !== "meter", typeof words === "string" ? words : ""),
     showContext: () => contexts.show(),
     refreshContext: (uri) => contexts.refresh(uri),
     setBudget: () => contexts.setBudget(),

@@ -10,7 +10,7 @@ import { NOTHING_EXPLORED } from "../src/explore/view";
 import { fromLoad } from "../src/session/state";
 import { loaded, request } from "./fakes/protocol";
 import { log, make, named, FakeMemory, settled } from "./fakes/session";
-import { FakePanel, shown } from "./fakes/vscode";
+import { FakePanel, ran, shown } from "./fakes/vscode";
 
 /** An extension's folder with the files of the page. */
 const EXTENSION = mkdtempSync(path.join(os.tmpdir(), "gw-ext-"));
@@ -133,5 +133,18 @@ test("lines of a file with a space in its name are attached", async () => {
   await view.insert("@my notes/a.py:3-9 ");
   const attached = page.posted.find(({ type }) => type === "attach");
   assert.deepEqual(attached?.["attachments"], [{ type: "file", name: "my notes/a.py:3-9", mediaType: "", data: null }]);
+  view.dispose();
+});
+
+test("the files of a draft stay there when its text is a command", async () => {
+  const { daemon, view, open } = chat();
+  daemon.answers["prompt/list"] = () => ({ commands: [] });
+  const page = open();
+  const picture = { type: "file", name: "shot.png", mediaType: "image/png", data: "AAAA" };
+  ran.splice(0);
+  page.said.fire({ type: "prompt", text: "/model", attachments: [picture] });
+  await settled();
+  assert.deepEqual(ran, [["goalwright.chooseModel"]]);
+  assert.deepEqual(page.posted.filter(({ type }) => type === "restore"), [{ type: "restore", text: "", attachments: [picture] }]);
   view.dispose();
 });

@@ -307,7 +307,11 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       else void notify("warning", asProblem(error).message);
       return;
     }
-    if (!meant) return;
+    if (!meant) {
+      // A command takes no files, so they wait for the next prompt.
+      if (attachments.length > 0) this.restore({ text: "", attachments });
+      return;
+    }
     const attached = new Set(meant.attachments.map(({ name }) => name));
     const open = this.parts.active.attachments.filter(({ name }) => !attached.has(name));
     await this.parts.sessions.prompt(meant.text, [...meant.attachments, ...open], whenBusy);

@@ -70,7 +70,7 @@ export class ComposerHost {
     if (!meant) return { text, attachments };
     if (meant.kind === "problem") throw new Error(meant.text);
     if (meant.kind === "prompt") return { text: meant.text, attachments: [...attachments, ...(meant.mention ? await this.mention(meant.mention) : [])] };
-    await vscode.commands.executeCommand(`goalwright.${meant.command}`);
+    await vscode.commands.executeCommand(`goalwright.${meant.command}`, ...(meant.words ? ["composer", meant.words] : []));
     return meant.command === "newSession" && meant.words ? { text: meant.words, attachments } : undefined;
   }
 

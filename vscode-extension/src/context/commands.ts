@@ -43,16 +43,16 @@ export class ContextCommands extends Observable<vscode.Uri> implements vscode.Te
     if (uri instanceof vscode.Uri && uri.scheme === SCHEME) this.changed.fire(uri);
   }
 
-  /** Compact the context now. `keep`: ask what to keep in the summary. */
-  async compact(keep: boolean): Promise<void> {
+  /** Compact the context now. `keep`: ask what to keep in the summary, unless the user has said it in `words`. */
+  async compact(keep: boolean, words = ""): Promise<void> {
     const sessionId = this.session();
-    const instructions = keep
+    const instructions = keep && !words
       ? await vscode.window.showInputBox({
           title: t("Compact the context"),
           prompt: t("Anything to keep? (optional)"),
           placeHolder: t("For example: the numbers of the failed runs"),
         })
-      : "";
+      : words;
     if (instructions === undefined) return;
     const { daemon } = this.parts;
     const options = { location: vscode.ProgressLocation.Notification, title: t("Compacting the context…"), cancellable: true };

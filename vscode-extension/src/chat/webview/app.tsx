@@ -96,6 +96,12 @@ export function App(): JSX.Element {
     };
   }, [change, following, hold, toEnd]);
 
+  const addToDraft = useCallback((text: string) => {
+    const id = latest.current.session?.session.trace.traceId ?? "";
+    saveDraft(id, changed(draftOf(id), { type: "restore", text, attachments: [] }));
+    setVersion((n) => n + 1);
+  }, []);
+
   const { session, surrounding, record } = view;
   const request = session?.pending.find(({ requestId }) => requestId === front) ?? session?.pending[0];
   const outbox = record ? NOBODY : view.outbox;
@@ -124,7 +130,7 @@ export function App(): JSX.Element {
         {session && request && (
           <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} away={surrounding.connection.phase !== "connected"} />
         )}
-        {session && !record && <Queue queue={session.queue} idle={session.session.status === "idle"} />}
+        {session && !record && <Queue key={session.session.trace.traceId} queue={session.queue} idle={session.session.status === "idle"} onGone={addToDraft} />}
         {session && !record && <PlanStrip session={session} changes={view.changes} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}

@@ -7,9 +7,26 @@ import { onEnter } from "./hooks";
 import { editOf, post, saveEdit } from "./host";
 import { t } from "../../l10n";
 
+interface QueueProps {
+  queue: readonly QueuedPrompt[];
+  idle: boolean;
+  /** Called with the text that was being edited when its prompt was sent or removed elsewhere. */
+  onGone: (text: string) => void;
+}
+
 /** Prompts that wait for the running turn, or, when nothing runs, for the user to send them. */
-export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: boolean }): JSX.Element | null {
+export function Queue({ queue, idle, onGone }: QueueProps): JSX.Element | null {
   const [, redraw] = useReducer((times: number) => times + 1, 0);
+  const before = useRef(queue);
+  useLayoutEffect(() => {
+    for (const { promptId, text } of before.current) {
+      const draft = editOf(promptId);
+      if (draft === null || queue.some((prompt) => prompt.promptId === promptId)) continue;
+      saveEdit(promptId, null);
+      if (draft !== text) onGone(draft);
+    }
+    before.current = queue;
+  }, [queue]);
   if (queue.length === 0) return null;
   const held = idle ? queue : queue.filter((prompt) => prompt.held);
   const next = queue.filter((prompt) => !held.includes(prompt));
@@ -36,7 +53,10 @@ export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: b
     post({ type: "sendQueue" });
   };
   const discard = (): void => {
-    for (const { promptId } of held) post({ type: "editQueue", promptId, text: null });
+    for (const { promptId } of held) {
+      saveEdit(promptId, null);
+      post({ type: "editQueue", promptId, text: null });
+    }
   };
   return (
     <section class="queue" aria-label={t("Queue")}>

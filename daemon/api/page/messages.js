@@ -150,7 +150,8 @@ export class MessagesPane {
     if (branchId !== subject.branchId) this.mixed = true;
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
-      if (this.subject === subject) void this.catchUp();
+      // Something else may be shown by now, and have had a message, too.
+      void this.catchUp();
     }, 300);
   }
 

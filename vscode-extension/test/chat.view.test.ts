@@ -92,8 +92,9 @@ test("a new page puts the oldest request in front, and answers only what it show
 });
 
 test("words that were not taken come back to the composer", async () => {
+  let error = new Error("Not valid.");
   const refused = () => {
-    throw new Error("Not valid.");
+    throw error;
   };
   const { daemon, sessions, view, open } = chat({ pending: (id: string) => (id === "r1" ? request("r1") : undefined), answer: refused });
   await sessions.open("s1");
@@ -105,7 +106,8 @@ test("words that were not taken come back to the composer", async () => {
   page.said.fire({ type: "editQueue", promptId: "p1", text: null });
   await settled();
   assert.deepEqual(restored(page), ["in the composer", "edited"]);
-  Object.assign(daemon.state, { phase: "reconnecting" });
+  // The state follows a moment later.
+  error = Object.assign(new Error("Pending response rejected"), { code: -32_097 });
   page.said.fire({ type: "reply", requestId: "r1", answer: { reply: "once", answers: [{ chosen: ["a"], text: "typed in the card" }] } });
   await settled();
   assert.equal(restored(page).at(-1), "typed in the card");

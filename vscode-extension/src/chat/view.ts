@@ -3,7 +3,7 @@ import type { Parts } from "../extension";
 import { ComposerHost } from "../composer/composer";
 import { placeOf } from "../composer/context";
 import { lastPrompt, OPEN_FILE } from "../composer/text";
-import { ACTIONS, type ActionId, asProblem } from "../daemon/problems";
+import { ACTIONS, type ActionId, asProblem, connectionLost } from "../daemon/problems";
 import { offerReload } from "../daemon/watch";
 import { restore, revertOrKeep, reviewSince, step } from "../history/commands";
 import type { Proposed } from "../diff/uris";
@@ -422,7 +422,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     } catch (error) {
       // The card shows the error and keeps its fields. Without a daemon it is made anew, when it asks again.
       log.warn(`answer: ${asProblem(error).message}`);
-      if (!request || daemon.state.phase !== "connected") sessions.giveBack(answer);
+      if (!request || connectionLost(error) || daemon.state.phase !== "connected") sessions.giveBack(answer);
       else if (typed) this.restore({ text: typed, attachments: [] });
       if (!request) throw error;
     }

@@ -150,3 +150,11 @@ test("the files of a draft stay there when its text is a command", async () => {
   assert.deepEqual(page.posted.filter(({ type }) => type === "restore"), [{ type: "restore", text: "", attachments: [picture] }]);
   view.dispose();
 });
+
+test("files that are added before the chat was opened wait for its page", async () => {
+  const { view, open } = chat();
+  await view.mention("lines:a.py:3", "@a.py:3");
+  const told = open().posted.map(({ type, mention, text }) => [type, mention ?? text]);
+  assert.deepEqual(told.slice(1), [["insert", "@a.py:3 "], ["focus", undefined], ["attach", "@a.py:3"]]);
+  view.dispose();
+});

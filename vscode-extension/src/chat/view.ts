@@ -30,6 +30,7 @@ const KNOWN: ReadonlySet<PageCommand> = new Set([...ASKING_COMMANDS, ...OTHER_CO
 
 type Prompt = { text: string; attachments: Attachment[] };
 type Restored = Extract<ToWebview, { type: "restore" }>;
+type ToComposer = Restored | Extract<ToWebview, { type: "attach" | "unattached" }>;
 type Started = { sessionId: string; exploreStartId: string };
 /** A request of the composer for completions. */
 type Completing = { id: number; sign: "@" | "/"; query: string; begins: boolean };
@@ -66,8 +67,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private focusWanted = false;
   /** Text for the composer until the page is ready. */
   private toInsert = "";
-  /** Unsent texts for the composer until the page is ready. */
-  private returned: Restored[] = [];
+  /** Unsent texts and files for the composer until the page is ready. */
+  private kept: ToComposer[] = [];
   private waiting: Update[] = [];
   private timer: NodeJS.Timeout | undefined;
   private flushedAt = 0;
@@ -200,8 +201,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         // A new page shows the oldest request, so the keys must not answer another one.
         void review.bringForward("");
         this.postAll();
-        for (const message of this.returned.splice(0)) this.post(message);
         this.giveFocus();
+        for (const message of this.kept.splice(0)) this.post(message);
       },
       written: async ({ written, files }: { written: Omit<Written, "files">; files?: Written["files"] }) => {
         await Promise.all([memory.update(WRITTEN, written), files && unsent.update(UNSENT, files)]);
@@ -303,7 +304,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       meant = await this.composer.expand(text, [...read, ...(await this.composer.stillNamed(text, read))]);
     } catch (error) {
       this.restore({ text, attachments });
-      if (error instanceof Unattached) this.post({ type: "unattached", mention: error.mention, reason: error.message });
+      if (error instanceof Unattached) this.toComposer({ type: "unattached", mention: error.mention, reason: error.message });
       else void notify("warning", asProblem(error).message);
       return;
     }
@@ -351,11 +352,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.restore({ text, attachments: own, ...(instead === undefined ? {} : { instead }) });
   }
 
-  /** Put a text into the composer. Text that comes while there is no page waits for it. */
   private restore(what: Omit<Restored, "type">): void {
-    const message: Restored = { type: "restore", ...what };
+    this.toComposer({ type: "restore", ...what });
+  }
+
+  /** Put something into the composer. What comes while there is no page waits for it. */
+  private toComposer(message: ToComposer): void {
     if (this.ready) this.post(message);
-    else this.returned.push(message);
+    else this.kept.push(message);
   }
 
   /** Fork the session before a message and put that message into the composer. */
@@ -387,10 +391,10 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.mentioned.set(mention, reading);
     try {
       const attachments = await reading;
-      if (this.mentioned.delete(mention) && attachments.length > 0) this.post({ type: "attach", attachments, mention });
+      if (this.mentioned.delete(mention) && attachments.length > 0) this.toComposer({ type: "attach", attachments, mention });
     } catch (error) {
       // The composer shows the reason. If the text was sent meanwhile, it is returned with the reason.
-      if (this.mentioned.delete(mention)) this.post({ type: "unattached", mention, reason: asProblem(error).message });
+      if (this.mentioned.delete(mention)) this.toComposer({ type: "unattached", mention, reason: asProblem(error).message });
     }
   }
 

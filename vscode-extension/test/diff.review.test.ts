@@ -7,7 +7,7 @@ import { type Draft, Drafts } from "../src/diff/drafts";
 import { Review } from "../src/diff/review";
 import { address, AFTER } from "../src/diff/uris";
 import type { SessionController } from "../src/session/controller";
-import { configured, EventEmitter, fileSystems, ran, shown, Uri, workspace } from "./fakes/vscode";
+import { configured, EventEmitter, fileSystems, ran, shown, Uri, window, workspace } from "./fakes/vscode";
 import { event, file, loaded, request, session } from "./fakes/protocol";
 import { type FakeDaemon, log, make, named, settled } from "./fakes/session";
 
@@ -147,4 +147,36 @@ test("keys answer the oldest request when a new page shows that one", async () =
   await review.bringForward("");
   assert.equal(review.target()?.requestId, "r1");
   review.dispose();
+});
+
+test("edits that another window's answer left unused are offered until the user says", async () => {
+  const { daemon, memory, sessions } = make();
+  configured.set("openDiffAutomatically", false);
+  const asked = request("r1", { files: [file("a.py")] });
+  new Drafts(memory as unknown as vscode.Memento).setText(asked, "a.py", "mine\n");
+  const open = (): Review => new Review(daemon as unknown as Daemon, sessions, memory as unknown as vscode.Memento, log, async () => undefined);
+  const kept = (): unknown => new Drafts(memory as unknown as vscode.Memento).texts("r1");
+  const { showInformationMessage } = window;
+  const offers: string[] = [];
+  // Nobody has looked at the notification yet.
+  window.showInformationMessage = (text) => {
+    offers.push(text);
+    return new Promise(() => undefined);
+  };
+  daemon.answers["session/load"] = () => loaded({ session: session({ status: "waiting" }), pending: [asked] });
+  const before = open();
+  await sessions.open("s1");
+  daemon.tell(event(5, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session", answers: [] }));
+  await settled();
+  assert.deepEqual([offers.length, kept()], [1, { "a.py": "mine\n" }]);
+  before.dispose();
+  // The window was reloaded.
+  window.showInformationMessage = showInformationMessage;
+  shown.splice(0);
+  daemon.answers["session/load"] = () => loaded();
+  await sessions.open("s1");
+  const after = open();
+  await settled();
+  assert.deepEqual([shown.length, kept()], [1, {}]);
+  after.dispose();
 });

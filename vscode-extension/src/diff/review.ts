@@ -31,6 +31,8 @@ export class Review extends Observable {
   private readonly opened = new Set<string>();
   /** Requests that this window answers, so that their edits are sent, not lost. */
   private readonly ours = new Set<string>();
+  /** Answered requests whose edits were not used and are offered to the user. */
+  private readonly offered = new Set<string>();
   /** The request whose card is in front in the chat, once the user has chosen one. */
   private front: string | undefined;
   /** Requests whose diffs are about to open. */
@@ -400,17 +402,20 @@ export class Review extends Observable {
 
   /** Clean up after an answered request; edits that were not used are offered to the user. */
   private async settle(requestId: string, by: string): Promise<void> {
+    if (this.offered.has(requestId)) return;
     const again = !this.ours.has(requestId) && by === "" && this.goesOn;
     const texts = this.ours.delete(requestId) || again ? {} : this.drafts.texts(requestId);
-    if (!again) this.drafts.drop(requestId);
+    const unused = Object.keys(texts).length > 0;
+    if (unused) this.offered.add(requestId);
+    else if (!again) this.drafts.drop(requestId);
     this.changed.fire();
     // The rest of a review of several files opens again.
     const rest = this.tabs(requestId).filter(isMulti).flatMap(sides).find((other) => this.pending(other.requestId));
     await this.close(() => this.tabs(requestId));
     this.proposals.release(requestId);
     if (rest) this.openSoon(rest.requestId);
-    // The offer may stay open for long, so do not wait for it.
-    this.quietly(this.offer(new Map(Object.entries(texts)), by));
+    // The offer may stay open for long, so do not wait for it. After a reload of the window it is made again.
+    if (unused) this.quietly(this.offer(new Map(Object.entries(texts)), by).finally(() => this.drafts.drop(requestId)));
   }
 
   /**

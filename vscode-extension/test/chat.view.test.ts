@@ -21,13 +21,13 @@ after(() => rmSync(EXTENSION, { recursive: true }));
 const quiet = { onDidChange: () => ({ dispose() {} }) };
 
 /** A chat, and a function that opens its page. */
-function chat(review: object = {}) {
+function chat(review: object = {}, history: object = {}) {
   const { daemon, memory, sessions } = make();
   const unsent = new FakeMemory();
   const view = new ChatView({ path: EXTENSION } as vscode.Uri, {
     daemon, sessions, memory, unsent, log,
     review: { ...quiet, choices: {}, pending: () => undefined, bringForward: () => undefined, ...review },
-    history: { ...quiet, byCall: () => ({}) },
+    history: { ...quiet, byCall: () => ({}), ...history },
     explorations: { ...quiet, shown: NOTHING_EXPLORED },
     records: { ...quiet },
     surrounding: { ...quiet },
@@ -156,5 +156,23 @@ test("files that are added before the chat was opened wait for its page", async 
   await view.mention("lines:a.py:3", "@a.py:3");
   const told = open().posted.map(({ type, mention, text }) => [type, mention ?? text]);
   assert.deepEqual(told.slice(1), [["insert", "@a.py:3 "], ["focus", undefined], ["attach", "@a.py:3"]]);
+  view.dispose();
+});
+
+test("a message that is not resent replaces none of another session", async () => {
+  let fail: (error: Error) => void = () => undefined;
+  const { sessions, view, open } = chat({}, { restore: () => new Promise((_, reject) => (fail = reject)) });
+  await sessions.open("s1");
+  const page = open();
+  const backs = (): unknown[] => page.posted.flatMap(({ type, text, instead }) => (type === "restore" ? [[text, instead]] : []));
+  const resend = async (other?: string): Promise<void> => {
+    page.said.fire({ type: "prompt", text: "again", attachments: [], instead: "m1" });
+    if (other) await sessions.open(other);
+    fail(new Error("The disk is full."));
+    await settled();
+  };
+  await resend();
+  await resend("s2");
+  assert.deepEqual(backs(), [["again", "m1"], ["again", undefined]]);
   view.dispose();
 });

@@ -333,6 +333,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Fork before an earlier message and send a new one. The session keeps what followed; the user decides whether to revert the files. */
   private async resend(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     const { sessions, history } = this.parts;
+    const { sessionId } = sessions;
     let forked = false;
     try {
       if (sessions.state && sessions.state.session.status !== "idle") await sessions.cancel();
@@ -340,7 +341,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       await sessions.fork(messageId);
       forked = true;
     } finally {
-      if (!forked) this.giveBack(text, attachments, messageId);
+      // Another session that was opened meanwhile has no such message.
+      if (!forked) this.giveBack(text, attachments, sessionId === sessions.sessionId ? messageId : undefined);
     }
     await this.prompt(text, attachments, "queue");
   }

@@ -96,9 +96,9 @@ export class TraceView extends PlanGraph {
     if (changed.graph) this.soon();
   }
 
-  /** Fetches branches again, because their events were missed meanwhile. @param {SessionView} state */
+  /** Fetches branches again, because their events were missed meanwhile, and steps that got no answer. @param {SessionView} state */
   caughtUp(state) {
-    if (this.stepsShown && this.line) this.reloadSteps();
+    if (this.stepsShown && (this.line || !this.steps.loaded)) this.reloadSteps();
     for (const branch of Object.values(state.branches)) {
       this.openFork(branch);
       if (branch.goalTree) this.fetch(branch.id);
@@ -152,7 +152,10 @@ export class TraceView extends PlanGraph {
 
   reloadSteps() {
     clearTimeout(this.stepTimer);
-    this.stepTimer = setTimeout(() => void this.steps.show(this.traceId, this.line), 500);
+    this.stepTimer = setTimeout(() => {
+      // The main session's steps follow its frames, once they are loaded.
+      if (this.line || !this.steps.loaded) void this.steps.show(this.traceId, this.line);
+    }, 500);
   }
 
   /** @type {ReturnType<typeof setTimeout> | undefined} */

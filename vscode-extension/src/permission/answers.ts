@@ -12,7 +12,7 @@ export interface Answer {
 }
 
 /** Return what the user wrote in an answer: feedback, or answers in words. */
-export function wordsOf({ feedback = "", answers = [] }: Answer): string {
+export function wordsOf({ feedback = "", answers = [] }: Pick<Answer, "feedback" | "answers">): string {
   return [feedback, ...answers.map(({ text }) => text)].map((text) => text.trim()).filter(Boolean).join("\n\n");
 }
 

@@ -10,7 +10,7 @@ import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { useKeptFocus } from "./focus";
-import { draftOf, post, saveDraft, setAside, type Draft } from "./host";
+import { draftOf, post, saveDraft, setAside, takeBegun, type Draft } from "./host";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { PlanStrip, showSection } from "./plan";
@@ -58,6 +58,12 @@ export function App(): JSX.Element {
   const { following, hold, toEnd } = scroll;
   useKeptFocus(field);
 
+  const addToDraft = useCallback((text: string) => {
+    const id = latest.current.session?.session.trace.traceId ?? "";
+    saveDraft(id, changed(draftOf(id), { type: "restore", text, attachments: [] }));
+    setVersion((n) => n + 1);
+  }, []);
+
   useEffect(() => {
     const onMessage = (event: MessageEvent<ToWebview>): void => {
       const message = event.data;
@@ -67,7 +73,9 @@ export function App(): JSX.Element {
         hold();
         failed.current = message.earlier.hasEarlier && message.earlier.messages.length === 0;
       }
+      const begun = message.type === "updates" && message.of === "session" ? takeBegun(latest.current.session, message.updates) : [];
       change(reduce(latest.current, message, following.current));
+      for (const words of begun) addToDraft(words);
       if (message.type === "focus") field.current?.focus();
       if (message.type === "showGoal") {
         const tree = latest.current.session?.goalTree;
@@ -94,13 +102,7 @@ export function App(): JSX.Element {
     return () => {
       window.removeEventListener("message", onMessage);
     };
-  }, [change, following, hold, toEnd]);
-
-  const addToDraft = useCallback((text: string) => {
-    const id = latest.current.session?.session.trace.traceId ?? "";
-    saveDraft(id, changed(draftOf(id), { type: "restore", text, attachments: [] }));
-    setVersion((n) => n + 1);
-  }, []);
+  }, [addToDraft, change, following, hold, toEnd]);
 
   const { session, surrounding, record } = view;
   const request = session?.pending.find(({ requestId }) => requestId === front) ?? session?.pending[0];

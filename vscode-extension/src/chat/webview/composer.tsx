@@ -17,9 +17,9 @@ import { t } from "../../l10n";
 
 /** Turn a text into an answer: the answer to a question, or feedback that rejects any other request. */
 function answerTo(request: PermissionRequest, text: string): Answer {
-  if (!isQuestion(request)) return { reply: "reject", feedback: text };
   const begun = answerOf(request).answers ?? emptyAnswers(request.questions);
   saveAnswer(request, undefined);
+  if (!isQuestion(request)) return { reply: "reject", feedback: text };
   return { reply: "once", answers: withWords(begun, text) };
 }
 

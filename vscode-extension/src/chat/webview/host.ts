@@ -1,5 +1,7 @@
 import type { Chip, Draft, FromWebview, Written } from "../messages";
+import { wordsOf } from "../../permission/answers";
 import type { PermissionRequest } from "../../protocol.gen";
+import type { SessionState, Update } from "../../session/state";
 
 export type { Chip, Draft };
 
@@ -96,6 +98,20 @@ export function answerOf(request: PermissionRequest): Written["answers"][string]
 
 export function saveAnswer(request: PermissionRequest, answer: Written["answers"][string] | undefined): void {
   keep({ ...written, answers: withNewest(written.answers, keyOf(request), answer) });
+}
+
+/** Return what the user had begun to write for requests that were answered elsewhere; it is no longer kept with them. */
+export function takeBegun(session: SessionState | null, updates: readonly Update[]): string[] {
+  return updates.flatMap((update) => {
+    // Without a name, the request ended with its daemon, and the next one asks again.
+    if (!("event" in update) || update.event.event !== "permission_replied" || update.event.by === "") return [];
+    const { requestId } = update.event;
+    const request = session?.pending.find((one) => one.requestId === requestId);
+    const words = request ? wordsOf(answerOf(request)) : "";
+    if (!request || !words) return [];
+    saveAnswer(request, undefined);
+    return [words];
+  });
 }
 
 /** Return the edited text of a queued prompt; null when it is not being edited. */

@@ -92,6 +92,14 @@ test("the four limits are offered with what they are and what was used", () => {
   assert.deepEqual(choices(null, NO_TREE).map((one) => one.detail), ["", "", "", ""]);
 });
 
+test("Enter in the box of a limit leaves the limit as it is", () => {
+  for (const limit of [200_000, 123_456, 1_500_000, 1_234_567, 999_999]) {
+    const before = { ...NO_BUDGET, sessionTokens: limit };
+    const value = choices(meter({ budget: before }), NO_TREE).find(({ key }) => key === "sessionTokens")?.value ?? "";
+    assert.deepEqual(changed(before, "sessionTokens", value), before, value);
+  }
+});
+
 test("one limit changes, the others stay; nothing written takes it away", () => {
   const before = { ...NO_BUDGET, goalTokens: 200_000 };
   assert.deepEqual(changed(before, "sessionUsd", "$2.50"), { ...before, sessionUsd: 2.5 });

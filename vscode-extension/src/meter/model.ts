@@ -197,7 +197,10 @@ function amountOf(key: keyof Budget, cost: number, tokens: number): string {
 
 function limitWords(key: keyof Budget, limit: number | null): { description: string; value: string } {
   if (limit === null) return { description: t("no limit"), value: "" };
-  return isMoney(key) ? { description: limitOf(limit), value: limitOf(limit) } : { description: tokensWord(limit), value: short(limit) };
+  if (isMoney(key)) return { description: limitOf(limit), value: limitOf(limit) };
+  // Enter must not change the limit, so a short form that is rounded is none for the input.
+  const words = short(limit);
+  return { description: tokensWord(limit), value: readTokens(words) === limit ? words : String(limit) };
 }
 
 function isMoney(key: keyof Budget): boolean {

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { failedTest } from "../src/editor/menus";
+import type { ChatView } from "../src/chat/view";
+import type { Daemon } from "../src/daemon/daemon";
+import { failedTest, menuCommands } from "../src/editor/menus";
+import { make } from "./fakes/session";
+import { extensions } from "./fakes/vscode";
 
 const FAILED = { name: "test_total", path: "tests/test_a.py", line: 7, message: "AssertionError: 1 != 2" };
 
@@ -55,4 +59,21 @@ test("a goal that changed files has undo on its row, an open one what comes next
 
 test("records of sessions are not in the way in the Explorer", () => {
   assert.equal(configurationDefaults["files.exclude"]?.["**/.trace"], true);
+});
+
+test("a commit message that the model wrote leaves what was typed meanwhile", async () => {
+  const { daemon, sessions } = make();
+  const repository = { diff: () => Promise.resolve("+one"), log: () => Promise.resolve([]), inputBox: { value: "" } };
+  extensions.getExtension = () => ({ activate: () => Promise.resolve({ getAPI: () => ({ getRepository: () => repository }) }) });
+  Object.assign(daemon.state, { status: { model: "demo/demo" } });
+  const { commitMessage } = menuCommands({ daemon: daemon as unknown as Daemon, sessions, chat: {} as ChatView });
+  daemon.answers["model/commitMessage"] = () => ({ message: "Add one", error: "" });
+  await commitMessage?.({ rootUri: {} });
+  assert.equal(repository.inputBox.value, "Add one");
+  daemon.answers["model/commitMessage"] = () => {
+    repository.inputBox.value = "Refs 12";
+    return { message: "Add one", error: "" };
+  };
+  await commitMessage?.({ rootUri: {} });
+  assert.equal(repository.inputBox.value, "Add one\n\nRefs 12");
 });

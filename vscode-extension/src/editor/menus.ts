@@ -65,6 +65,7 @@ async function commitMessage(daemon: Daemon, control: unknown): Promise<void> {
     const staged = await repository.diff(true);
     const changes = staged.trim() ? staged : await repository.diff(false);
     if (!changes.trim()) throw new Error(t("There are no changes to write a message for. Stage new files first."));
+    const before = repository.inputBox.value;
     const recent = await repository.log({ maxEntries: RECENT }).catch(() => []);
     await daemon.connect();
     const { state } = daemon;
@@ -75,7 +76,9 @@ async function commitMessage(daemon: Daemon, control: unknown): Promise<void> {
       recent: recent.map(({ message }) => message.split("\n", 1)[0] ?? ""),
     });
     if (answer.error) throw new Error(answer.error);
-    repository.inputBox.value = answer.message;
+    // The user may have typed while the model wrote.
+    const typed = repository.inputBox.value;
+    repository.inputBox.value = typed === before ? answer.message : `${answer.message}\n\n${typed}`;
   });
 }
 

@@ -205,6 +205,9 @@ export class FakePanel {
   }
 }
 
+/** Other extensions. */
+export const extensions = { getExtension: (_id: string): unknown => undefined };
+
 /** Panels that were made, the last one at the end. */
 export const panels: FakePanel[] = [];
 

@@ -19,6 +19,7 @@ from daemon.model.events import (
     PermissionAsked,
     PermissionReplied,
     ToolStarted,
+    TurnEnded,
     TurnStarted,
 )
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
@@ -180,7 +181,7 @@ class Turns:
         if result.removed:  # the user canceled before its turn began
             self._showing.say(t("Goalwright was stopped."))
             return
-        if answer := turn.answer():
+        if answer := turn.answer:
             self._answer = f"{turn.prompt_id}.md", f"# {turn.title}\n\n{answer}\n"
         if result.stop_reason == "end_turn" and answer:
             if turn.wants_answer:
@@ -217,6 +218,8 @@ class _Turn:
         self.wants_answer = wants_answer
         self.prompt_id = f"editor_{uuid.uuid4().hex[:12]}"
         self.canceled = False
+        self.answer = ""
+        """The agent's last text in this turn, when it has ended: by then the next one may have begun."""
         self._active = False
         self._since = 0
         """Sequence of the last message before the turn."""
@@ -227,14 +230,17 @@ class _Turn:
             return
         if isinstance(item, TurnStarted):
             self._active = item.prompt_id == self.prompt_id
-            messages = self.session.state.messages
-            self._since = messages[-1].sequence if messages else 0
+            if self._active:
+                messages = self.session.state.messages
+                self._since = messages[-1].sequence if messages else 0
             if self._active and self.canceled:
                 self.session.cancel()
         if not self._active:
             return
         self.progress.follow(item)
-        if isinstance(item, PermissionAsked):
+        if isinstance(item, TurnEnded):
+            self.answer = self._last_text()
+        elif isinstance(item, PermissionAsked):
             self._questions.ask(item.request)
         elif isinstance(item, PermissionReplied):
             self._questions.answered(item.request_id)
@@ -247,8 +253,7 @@ class _Turn:
         else:
             self.session.edit_queued(self.prompt_id, None)
 
-    def answer(self) -> str:
-        """Return the agent's last text in this turn."""
+    def _last_text(self) -> str:
         for message in reversed(self.session.state.messages):
             if message.sequence <= self._since:
                 break

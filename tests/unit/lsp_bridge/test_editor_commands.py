@@ -107,6 +107,26 @@ async def test_a_token_that_is_used_twice_is_the_first_turns() -> None:
         reading.cancel()
 
 
+async def test_an_answer_is_shown_when_the_next_turn_began() -> None:
+    hold = Hold()
+    async with served([hold, "first"], "second") as door:
+        client, reading = await editor(door)
+        client.ask(EXECUTE, explain(door))
+        await hold.reached.wait()
+        client.ask(EXECUTE, explain(door))
+        (running,) = door.bench.core.running
+        await until(lambda: running.queued(), "the second prompt")
+        hold.go.set()
+
+        def shown() -> list[str]:
+            said = [one for one in client.seen if one.get("method") == "window/showMessage"]
+            return [one["params"]["message"].split()[-1] for one in said]
+
+        await until(lambda: "second" in shown(), "the second answer")
+        assert shown() == ["first", "second"]
+        reading.cancel()
+
+
 async def test_after_its_session_was_deleted_an_editor_gets_a_new_one() -> None:
     async with served("one", "two") as door:
         client = await door.client("Plain")

@@ -163,7 +163,7 @@ def _serve_command(args: argparse.Namespace) -> int:
     from tools.process.environment import PASSED_ON
     from tools.redaction.redactor import SECRETS
 
-    if not args.workspace.is_dir():
+    if not os.path.isdir(args.workspace):  # noqa: PTH112 - pathlib fails for a name that is too long
         return _say(t("The workspace {workspace} is not a folder.", workspace=args.workspace))
     keep_memory_private()
     os.environ[PASSED_ON] = " ".join(passed_on())  # also when the user started it directly

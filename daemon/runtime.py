@@ -119,7 +119,7 @@ class RuntimePaths(Struct, frozen=True):
     @staticmethod
     def for_workspace(workspace: Path, home: Path | None = None) -> RuntimePaths:
         """Return the paths for ``workspace``. Touches nothing on the disk; call ``prepare`` before writing."""
-        resolved = workspace.resolve()
+        resolved = Path(os.path.realpath(workspace))  # resolve() fails for links in a circle
         key = workspace_key(resolved)
         return RuntimePaths(resolved, state_dir(home) / "run" / key, key)
 

@@ -184,7 +184,7 @@ def did_you_mean(path: Path) -> list[str]:
     """Up to three names in the folder of a missing file that resemble its name."""
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())[:5000]
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no path, as one with NUL
         return []
     wanted = path.name.casefold()
     by_key = {name.casefold(): name for name in names}

@@ -14,7 +14,7 @@ NO_LIMIT = "none"
 """In place of an amount: there is to be no such limit."""
 
 
-def _number(words: str, *, sign: str = "", unit: str = "") -> Callable[[str], float]:
+def _number(words: str, *, sign: str = "", unit: str = "", below: int = 10**9) -> Callable[[str], float]:
     """Return a type of numbers from 0 on, which may begin with ``sign``; those of a ``unit`` are above 0."""
 
     def parse(text: str) -> float:
@@ -22,7 +22,7 @@ def _number(words: str, *, sign: str = "", unit: str = "") -> Callable[[str], fl
             value = float(text.strip().lstrip(sign))
         except ValueError:
             value = -1.0
-        if not 0 <= value < 10**9 or (unit and not value):
+        if not 0 <= value < below or (unit and not value):
             raise ArgumentTypeError(t(words, text=text, unit=unit and t(unit)))
         return value
 
@@ -47,7 +47,8 @@ _OF_UNIT, _FROM = (
 _USD = noted("{text!r} is not an amount of US dollars, e.g. 2.50, or none")
 seconds = _number(noted("{text!r} is not a number of seconds"))
 amount = _number(noted("{text!r} is not an amount, e.g. 2.50; 0: no limit"), sign="$")
-days, megabytes = _number(_OF_UNIT, unit=noted("days")), _number(_OF_UNIT, unit=noted("megabytes"))
+days = _number(_OF_UNIT, unit=noted("days"), below=365_000)  # a time so long before or after now has no date
+megabytes = _number(_OF_UNIT, unit=noted("megabytes"))
 count, number = _whole(_FROM, least=1), _whole(_FROM)
 limit = _whole(noted("{text!r} is not a count, e.g. 50; 0: no limit"), below=10**9)
 port = _whole(noted("{text!r} is not a port: 0 to 65535, 0 for any free one"), below=65_536)

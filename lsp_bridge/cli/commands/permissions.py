@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon.runtime import state_dir
@@ -177,9 +179,9 @@ def trust(cli: Invocation, *, remove: bool) -> int:
     from daemon.trust import TrustedFolders
 
     console, folders = cli.console, TrustedFolders(state_dir())
-    folder = cli.workspace.resolve()
+    folder = Path(os.path.realpath(cli.workspace))
     name = shown_line(str(folder))
-    if not remove and not folder.is_dir():
+    if not remove and not os.path.isdir(folder):  # noqa: PTH112 - pathlib fails for a name that is too long
         console.warn(t("{folder} is not a folder.", folder=name))
         return EXIT_FAILED
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from functools import partial
 from importlib import import_module
@@ -47,7 +48,7 @@ async def run_command(cli: Invocation, *, files: Sequence[str], **given: Any) ->
         session=cli.session,
         json=cli.json,
         limits={name: value for name, value in limits.items() if value is not None},
-        files=tuple(str(Path(file).expanduser().absolute()) for file in files),
+        files=tuple(str(Path(os.path.expanduser(file)).absolute()) for file in files),  # noqa: PTH111 - ~x may be a file
         **given,
     )
     return await run(options, cli.launcher, cli.console)

@@ -75,10 +75,11 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
         names = [
             name for one in (quoted, plain, unescaped) if one for name in (one, one.rstrip(_ENDS)) if name
         ]
-        path = next((workspace / name for name in names if (workspace / name).is_file()), None)
+        # Not by pathlib, which fails for a name that is too long, and for one in a folder that cannot be entered.
+        path = next((workspace / name for name in names if os.path.isfile(workspace / name)), None)  # noqa: PTH113
         if path is not None:
             found.append(str(path.absolute()))
-        elif names and (suffix := Path(names[-1]).suffix) and not (workspace / names[-1]).exists():
+        elif names and (suffix := Path(names[-1]).suffix) and not os.path.exists(workspace / names[-1]):  # noqa: PTH110
             from tools.paths import did_you_mean  # pydantic comes with it
 
             near = did_you_mean(workspace / names[-1])

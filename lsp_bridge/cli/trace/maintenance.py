@@ -170,7 +170,7 @@ def _rebuilt(console: Console, done: dict[str, Any]) -> None:
 @trace_command
 async def take_in(cli: Invocation, *, archive: Path, max_mb: float | None) -> None:
     """Import an archive."""
-    console, path = cli.console, archive.expanduser().absolute()
+    console, path = cli.console, Path(os.path.expanduser(archive)).absolute()  # noqa: PTH111 - ~x may be a file
     async with asking(cli) as ask:
         done = await ask("goalwright/trace/import", {"archive": str(path), "maxMb": max_mb})
     if cli.wrote_json(done):

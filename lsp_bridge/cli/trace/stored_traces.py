@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, session_of
@@ -15,8 +17,6 @@ from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from daemon.store.files import FileTraceStore
 
 _NAMED = 5
@@ -34,7 +34,12 @@ trace_command = reporting(
 
 def store_of(workspace: Path) -> FileTraceStore:
     """Return the traces of a workspace, to be read; nothing is made."""
-    return stored(workspace.resolve(), state_dir())
+    return stored(real_folder(workspace), state_dir())
+
+
+def real_folder(workspace: Path) -> Path:
+    """Return where a workspace really is. Links in a circle lead nowhere, as a name that does not exist."""
+    return Path(os.path.realpath(workspace))
 
 
 def all_of(store: FileTraceStore) -> list[str]:

@@ -16,7 +16,7 @@ from daemon.safe_path import protect
 from lsp_bridge.cli.command_description import Command, Group
 from lsp_bridge.cli.command_line import SHARED, function_of, parse
 from lsp_bridge.cli.command_table import COMMANDS
-from lsp_bridge.cli.run.conversation import RunOptions
+from lsp_bridge.cli.run.conversation import RunOptions, named_files
 
 ROOT = str(Path(safe_path.__file__).parents[1])
 
@@ -55,6 +55,8 @@ def usage_error(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["budget", "--usd=-1"], "not an amount"),
         (["budget", "--tokens", "1.5"], "not a number of tokens"),
         (["budget", "--goal-tokens", "inf"], "not a number of tokens"),
+        (["stats", "--days", "1000000"], "not a number of days"),
+        (["team", "add", "ann", "--days", "4000000"], "not a number of days"),
     ],
 )
 def test_wrong_command_line_is_a_usage_error(
@@ -149,6 +151,31 @@ def test_run_without_a_task_at_a_terminal_is_a_usage_error(
     assert "the task is empty" in usage_error(capsys, "run")
     monkeypatch.setattr(sys, "stdin", None)
     assert "the task is empty" in usage_error(capsys, "run", "-")
+
+
+def test_names_in_a_task_that_cannot_be_files_are_plain_text(tmp_path: Path) -> None:
+    for name in ("a" * 300, f"{'a' * 300}/b.py", "a\0b/c.py"):
+        files, _ = named_files(f"look at @{name}", tmp_path)
+        assert files == ()
+
+
+def test_an_unknown_user_before_a_slash_is_a_name(tmp_path: Path) -> None:
+    environment = {**os.environ, "GOALWRIGHT_HOME": str(tmp_path / "home")}
+    line = [sys.executable, "-I", "-m", "goalwright", "trace", "import", "~nobody-here/x.tar.gz"]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert f"{tmp_path}/~nobody-here/x.tar.gz" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "trace list", "stats"])
+@pytest.mark.parametrize("name", ["circle", "a" * 300])
+def test_a_workspace_that_cannot_be_is_no_traceback(tmp_path: Path, command: str, name: str) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    line = [sys.executable, "-I", "-m", "goalwright", *command.split(), "--workspace", str(tmp_path / name)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    assert "Traceback" not in done.stderr
+    assert done.stderr
 
 
 # -- the import path -------------------------------------------------------------------------------------------

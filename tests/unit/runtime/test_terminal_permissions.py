@@ -161,8 +161,10 @@ async def test_rule_problems_are_printed_with_the_rules(terminal: Terminal) -> N
     assert "grants.json is damaged." in terminal.told
 
 
-async def test_missing_folder_is_not_trusted(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.workspace = tmp_path / "nowhere"
+@pytest.mark.parametrize("name", ["nowhere", "a" * 300, "circle"])
+async def test_missing_folder_is_not_trusted(terminal: Terminal, tmp_path: Path, name: str) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    terminal.workspace = tmp_path / name
     assert await terminal.play("trust") == 1
     assert "is not a folder" in terminal.told
 

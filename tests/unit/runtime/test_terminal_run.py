@@ -296,6 +296,14 @@ async def test_output_that_fails_cancels_the_turn_and_is_told(terminal: Terminal
     assert terminal.told.endswith("The output cannot be written: No space left on device\n")
 
 
+async def test_a_file_may_be_called_like_an_unknown_user(terminal: TerminalRun) -> None:
+    args = parse(["run", "do it", "--file", "~nobody-here"])
+    args.workspace = terminal.options.workspace
+    assert await run_command(args, terminal.console, terminal.launcher) == 0
+    (sent,) = terminal.fake.params("goalwright/session/prompt")
+    assert [Path(one["name"]).name for one in sent["attachments"]] == ["~nobody-here"]
+
+
 # -- leaving ---------------------------------------------------------------------------------------------------
 
 

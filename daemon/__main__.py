@@ -41,6 +41,7 @@ def main(*, through_current_folder: bool = False) -> int:
 def _main(*, through_current_folder: bool) -> int:
     from daemon.safe_path import protect
 
+    _open_streams()
     try:
         current = os.getcwd()  # noqa: PTH109 - pathlib is not to be imported yet
     except OSError as error:
@@ -65,6 +66,13 @@ def _main(*, through_current_folder: bool) -> int:
     return _dispatch(args)
 
 
+def _open_streams() -> None:
+    """Put the null device in the place of each standard stream that is closed, before another file gets its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8", errors="replace"))  # noqa: PTH123, SIM115
+
+
 def leave(code: int) -> int:
     """End this process with an exit code, or return it if that would leave something undone.
 
@@ -77,7 +85,7 @@ def leave(code: int) -> int:
     if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
         try:
-            for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed at the start
+            for stream in (sys.stdout, sys.stderr):
                 stream.flush()
         except OSError:
             return code  # nobody reads it any more, which the interpreter reports

@@ -16,8 +16,11 @@ HOME = _PACKAGE if os.path.isdir(os.path.join(_PACKAGE, "daemon")) else os.path.
 
 def main(*, through_current_folder: bool = False) -> int:
     """Run the command line and end the process. Returns the exit code if something must still be done before."""
-    sys.path.insert(0, HOME)
-    from daemon.__main__ import leave
-    from daemon.__main__ import main as run
+    try:
+        sys.path.insert(0, HOME)
+        from daemon.__main__ import leave
+        from daemon.__main__ import main as run
 
-    return leave(run(through_current_folder=through_current_folder))
+        return leave(run(through_current_folder=through_current_folder))
+    except KeyboardInterrupt:
+        return 130

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
     from lsp_bridge.cli.launch import Launcher
 
-    _Parsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
+    _Parsers = argparse._SubParsersAction["_Parser"]  # pyright: ignore[reportPrivateUsage] - has no public name
 
 SHARED = ("command", "action", "function", "workspace", "session", "json", "no_color", "idle_timeout")
 """Fields of an ``Invocation``; the rest are arguments of the function."""
@@ -62,6 +62,20 @@ class _Version(argparse.Action):
         parser.exit(asyncio.run(run_command(argparse.Namespace(function="command_line:version"))))
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help is written as the output of a command: argparse ignores an output that fails."""
+
+    def print_help(self, file: object = None) -> None:
+        from lsp_bridge.cli.console import Console, OutputFailedError
+
+        console = Console.of_process(color=False)
+        try:
+            console.write(self.format_help())
+        except OutputFailedError as error:
+            console.warn(str(error))
+            self.exit(1)
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the parsed command line. Exits with code 2 and a usage message when it is wrong."""
     if language() != DEFAULT:
@@ -69,7 +83,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         # https://docs.python.org/3/howto/argparse.html#how-to-translate-the-argparse-output
         for name, function in (("_", t), ("ngettext", _ngettext)):
             setattr(argparse, name, function)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="goalwright",
         description=t("A coding agent that plans in a tree of goals and asks before it writes."),
         formatter_class=partial(argparse.HelpFormatter, width=_width()),

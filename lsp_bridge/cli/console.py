@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct, field
@@ -47,9 +46,6 @@ class Console(Struct):
     @staticmethod
     def of_process(*, color: bool = True) -> Console:
         """Return the console of this process. ``NO_COLOR`` and ``TERM=dumb`` are honoured."""
-        for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # closed (`>&-`): discard the output
-                setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError):
                 # A character that the terminal's encoding lacks must not end the program.

@@ -4,6 +4,7 @@ import inspect
 import io
 import logging
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +136,31 @@ def test_ctrl_c_while_the_task_is_read_is_exit_code_130() -> None:
     """
     result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (130, "")
+
+
+def test_ctrl_c_before_any_import_is_exit_code_130() -> None:
+    code = """if True:
+        import signal, sys
+        class Interrupting:
+            def find_spec(self, name, path, target=None):
+                signal.raise_signal(signal.SIGINT)
+        from goalwright import main
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+        sys.meta_path.insert(0, Interrupting())
+        sys.exit(main())
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("command", ["acp", "mcp serve", "run -"])
+def test_a_closed_stdin_is_an_empty_one(tmp_path: Path, command: str) -> None:
+    line = f"{shlex.quote(sys.executable)} -I -m goalwright {command} <&-"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (0 if command == "mcp serve" else 2)
 
 
 def test_task_on_the_command_line_leaves_stdin_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -473,7 +473,9 @@ async def test_tail_reports_a_completed_branch(tmp_path: Path, store: FileTraceS
 
 
 @pytest.mark.parametrize("stdout", [">&-", "> /dev/full"])
-@pytest.mark.parametrize("command", ["trace show", "completion bash", "version", "--version"])
+@pytest.mark.parametrize(
+    "command", ["trace show", "completion bash", "version", "--version", "--help", "run --help"]
+)
 def test_unwritable_output_ends_without_a_traceback(
     tmp_path: Path, store: FileTraceStore, command: str, stdout: str
 ) -> None:

@@ -469,10 +469,11 @@ class TtyReader:
         return data.decode("utf-8", "replace").rstrip("\r\n")
 
     def _forget_typed(self) -> None:
-        with contextlib.suppress(ImportError, OSError):
+        if sys.platform != "win32":
             import termios
 
-            termios.tcflush(self.descriptor, termios.TCIFLUSH)
+            with contextlib.suppress(termios.error):  # the terminal is gone
+                termios.tcflush(self.descriptor, termios.TCIFLUSH)
 
 
 async def _line_in_thread() -> str | None:

@@ -149,8 +149,12 @@ def _terminal_kept(terminal: int) -> Generator[None]:
         return
     import termios
 
-    modes = termios.tcgetattr(terminal)
+    try:
+        modes = termios.tcgetattr(terminal)
+    except termios.error as error:  # the terminal is gone
+        raise OSError(*error.args) from error
     try:
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSANOW, modes)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSANOW, modes)

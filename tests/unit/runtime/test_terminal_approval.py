@@ -367,6 +367,13 @@ async def test_json_output_asks_on_stderr(terminal: TerminalRun) -> None:
     assert terminal.json_lines[-1]["stopReason"] == "end_turn"
 
 
+async def test_a_terminal_that_is_gone_counts_as_a_rejection() -> None:
+    master, slave = pty.openpty()
+    os.close(master)
+    assert await TtyReader(slave, lambda text: None).ask("?") is None
+    os.close(slave)
+
+
 async def test_closed_terminal_counts_as_a_rejection(terminal: TerminalRun) -> None:
     master, slave = pty.openpty()
     reader = TtyReader(slave, lambda text: None)

@@ -85,12 +85,19 @@ class PermissionReplyResult(Model):
     by: str = ""
 
 
+class ListedRule(Rule):
+    """A rule in a list."""
+
+    idle: bool = False
+    """It gives no permission, because the folder that it came with is not trusted."""
+
+
 class PermissionRulesResult(Model):
     """The rules in force. ``grants``: the user's grants, which can be revoked; ``rules``: all others, weak to
     strong."""
 
     grants: tuple[StoredGrant, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[ListedRule, ...]
     mode: Mode
     trust: Trust
     problems: tuple[str, ...] = ()

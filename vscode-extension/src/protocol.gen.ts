@@ -1282,6 +1282,20 @@ export interface JobResult {
   job: JobInfo;
 }
 
+/** A rule in a list. */
+export interface ListedRule {
+  permission: string;
+  pattern: string;
+  action: Action;
+  source: RuleSource;
+  /** Path of its file, for the user; empty without a file. */
+  file: string;
+  /** Explanation for the model and the user, where it says more than the pattern. */
+  words: string;
+  /** It gives no permission, because the folder that it came with is not trusted. */
+  idle: boolean;
+}
+
 /**
  * A server that a client passes: `command` with `args` and `env`, or `url` with `headers`.
  *
@@ -1842,7 +1856,7 @@ export interface PermissionRequest {
  */
 export interface PermissionRulesResult {
   grants: StoredGrant[];
-  rules: Rule[];
+  rules: ListedRule[];
   mode: Mode;
   trust: Trust;
   /** Parts that are ignored, or that block all actions, as text for the user: damaged files, unknown settings. */

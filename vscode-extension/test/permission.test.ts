@@ -127,10 +127,10 @@ test("rows of the list say what, where, when and by whom", () => {
     detail: "Granted 5 min ago by VS Code — Run git log",
   });
   assert.equal(grantRow(grant("g", { grantedAt: null, by: "", title: "" }), NOW).detail, "");
-  assert.deepEqual(ruleRow(rule("read", "*.env"), PLACES, "unknown"), { label: "read: *.env", description: "ask · built-in rule", detail: "" });
+  assert.deepEqual(ruleRow({ ...rule("read", "*.env"), idle: false }, PLACES), { label: "read: *.env", description: "ask · built-in rule", detail: "" });
   const allowed = rule("edit", "*", { source: "workspace", action: "allow" });
-  assert.doesNotMatch(ruleRow(allowed, PLACES, "trusted").description, /gives no permission/);
-  assert.match(ruleRow(allowed, PLACES, "unknown").description, /^allow · .* · gives no permission: the folder is not trusted$/);
+  assert.doesNotMatch(ruleRow({ ...allowed, idle: false }, PLACES).description, /gives no permission/);
+  assert.match(ruleRow({ ...allowed, idle: true }, PLACES).description, /^allow · .* · gives no permission: the folder is not trusted$/);
 });
 
 test("a command in the background tells how it goes", () => {

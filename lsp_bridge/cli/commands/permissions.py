@@ -104,7 +104,7 @@ def _show_rules(found: dict[str, Any], console: Console) -> None:
         console.write(t("      nothing\n"))
     console.write(t("\nRules, lowest priority first; the last matching rule decides:\n"))
     for rule in mappings(found.get("rules")):
-        idle = trust != "trusted" and rule.get("source") == "workspace" and rule.get("action") == "allow"
+        idle = rule.get("idle") is True
         why = t(" (gives no permission, because the folder is not trusted)") if idle else ""
         console.write(f"      {rule_words(rule)}{why}\n")
 

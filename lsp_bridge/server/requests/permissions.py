@@ -111,9 +111,14 @@ class PermissionRequests(RequestArea):
             every = (*session.policy.limits, *bounds, *session.services.folder.rules, *looks)
             agent = (*dict.fromkeys((*every, *map(insistence, sorted(session.policy.insists)))),)
             grants += _session_grants(session)
+        local = config.workspace_rules
         return p.PermissionRulesResult(
             grants=tuple(grants),
-            rules=(*config.base_rules, *config.workspace_rules, *agent),
+            rules=(
+                *map(_listed, config.base_rules),
+                *(_listed(rule, idle=rule.action == "allow" and not config.trusted) for rule in local),
+                *map(_listed, agent),
+            ),
             mode=mode,
             trust=trust,
             problems=(*self._core.grants.problems(), *config.blocking, *config.problems),
@@ -187,6 +192,10 @@ class PermissionRequests(RequestArea):
         session = await self._core.session(params.session_id)
         job = await session.commands.stop_job(params.job_id, self._context.client_name)
         return p.JobResult(job=_job(session, job))
+
+
+def _listed(rule: Rule, *, idle: bool = False) -> p.ListedRule:
+    return p.ListedRule.model_construct(**dict(rule), idle=idle)
 
 
 def _session_grants(session: Session) -> list[StoredGrant]:

@@ -354,10 +354,13 @@ async def test_loosening_workspace_rules_apply_only_when_trusted() -> None:
         number = me.prompt()
         await me.reply(await me.asked(), "once")
         await me.client.answer(number)
+        idle = [(rule["source"], rule["permission"]) for rule in (await me.rules())["rules"] if rule["idle"]]
+        assert idle == [("workspace", "edit")]
         assert "goalwright trust" in (await me.client.event("notice", code="config"))["text"]
         door.bench.core.configuration.trusted.add(door.bench.workspace)
         status = await me.do("daemon/status")
         assert (status["trust"], status["notice"]) == ("trusted", "")
+        assert not any(rule["idle"] for rule in (await me.rules())["rules"])
         assert (await me.client.answer(me.prompt()))["stopReason"] == "end_turn"
         assert made(door, "a.py", "b.py") == [True, True]
         session = door.bench.core.live(me.session_id)

@@ -55,17 +55,13 @@ async def test_grants_are_listed_with_numbers_and_rules_with_files(terminal: Ter
     assert "      your rule bash: git push * → ask (~/.goalwright/config.json)" in terminal.lines
 
 
-@pytest.mark.parametrize("trust", ["unknown", "trusted"])
-async def test_rules_of_an_untrusted_folder_show_as_idle(terminal: Terminal, trust: str) -> None:
-    rules = [
-        {"permission": "edit", "pattern": "*", "action": action, "source": "workspace"}
-        for action in ("allow", "deny")
-    ]
-    terminal.answer("goalwright/permission/rules", {**RULES, "trust": trust, "rules": rules})
+async def test_rules_of_an_untrusted_folder_show_as_idle(terminal: Terminal) -> None:
+    local = {"permission": "edit", "pattern": "*", "action": "allow", "source": "workspace"}
+    terminal.answer("goalwright/permission/rules", {**RULES, "rules": [{**local, "idle": True}, local]})
     assert await terminal.play("permissions") == 0
-    allow, deny = terminal.lines[-2:]
-    assert allow.endswith("(gives no permission, because the folder is not trusted)") == (trust == "unknown")
-    assert deny.endswith("edit: * → deny")
+    idle, other = terminal.lines[-2:]
+    assert idle.endswith("(gives no permission, because the folder is not trusted)")
+    assert other.endswith("edit: * → allow")
 
 
 async def test_permissions_command_works_with_and_without_a_session(terminal: Terminal) -> None:

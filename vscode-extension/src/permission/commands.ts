@@ -79,7 +79,7 @@ export class PermissionCommands {
 }
 
 /** Return the rows: grants, newest first, then rules by descending priority. `actions`: what can be done with a grant. */
-function itemsOf({ grants, rules, trust }: PermissionRulesResult, now: number, actions: (grant: StoredGrant) => Pick<ListRow, "buttons" | "enter">): ListRow[] {
+function itemsOf({ grants, rules }: PermissionRulesResult, now: number, actions: (grant: StoredGrant) => Pick<ListRow, "buttons" | "enter">): ListRow[] {
   const separator = (label: string): ListRow => ({ label, kind: vscode.QuickPickItemKind.Separator });
   const newest = [...grants].sort((a, b) => (b.grantedAt ?? "").localeCompare(a.grantedAt ?? ""));
   return [
@@ -89,7 +89,7 @@ function itemsOf({ grants, rules, trust }: PermissionRulesResult, now: number, a
     separator(t("Active rules, highest priority first")),
     ...rules.toReversed().map((rule): ListRow => {
       const enter = (): Promise<void> => open(rule);
-      return { ...ruleRow(rule, places(), trust), iconPath: new vscode.ThemeIcon(ICONS[rule.action]), buttons: rule.file ? [button("go-to-file", t("Open the file with this rule"), { leave: enter })] : [], enter };
+      return { ...ruleRow(rule, places()), iconPath: new vscode.ThemeIcon(ICONS[rule.action]), buttons: rule.file ? [button("go-to-file", t("Open the file with this rule"), { leave: enter })] : [], enter };
     }),
   ];
 }

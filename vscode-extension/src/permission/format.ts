@@ -1,5 +1,5 @@
 /** Texts for permissions: rules, modes, scopes, lists. Pure. */
-import type { JobInfo, Mode, PermissionRequest, Reason, Rule, RuleSource, Scope, StoredGrant, Trust } from "../protocol.gen";
+import type { JobInfo, ListedRule, Mode, PermissionRequest, Reason, Rule, RuleSource, Scope, StoredGrant, Trust } from "../protocol.gen";
 import { ago } from "../amounts";
 import { visibleLine } from "../chat/webview/visible";
 import { t } from "../l10n";
@@ -210,9 +210,8 @@ export function grantRow(grant: StoredGrant, now: number): Row {
   };
 }
 
-export function ruleRow(rule: Rule, places: Places, trust: Trust): Row {
-  const idle = trust !== "trusted" && rule.source === "workspace" && rule.action === "allow";
-  const description = [rule.action, whose(rule).replace(/^the |[:：]$/g, ""), idle && t("gives no permission: the folder is not trusted")];
+export function ruleRow(rule: ListedRule, places: Places): Row {
+  const description = [rule.action, whose(rule).replace(/^the |[:：]$/g, ""), rule.idle && t("gives no permission: the folder is not trusted")];
   return { label: `${permissionName(rule.permission)}: ${rule.pattern}`, description: description.filter(Boolean).join(" · "), detail: shortPath(rule.file, places) };
 }
 

@@ -207,7 +207,8 @@ def _named(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[s
 
 @contextlib.asynccontextmanager
 async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGenerator[None]:
-    """Answer the review of the write, as in a run, for as long as the block lasts."""
+    """Answer the review of the write, as in a run, for as long as the block lasts. Raises what ends the answering: the
+    block would wait for it."""
     console = cli.console
     view = TextView(console.write, style=console.style)
     approver = Approver(client, answerer_of(console, view, yes=yes, json=cli.json), console.warn)
@@ -223,7 +224,8 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
             approver.settled(event)
 
     client.on_notification(notified)
-    task = asyncio.create_task(approver.work())
+    block, task = asyncio.current_task(), asyncio.create_task(approver.work())
+    task.add_done_callback(lambda done: done.cancelled() or block is None or block.cancel())
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 from collections.abc import AsyncGenerator
@@ -13,7 +14,7 @@ import pytest
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.run.branch_lines import score_lines
 from tests.support.drivers.terminal import Terminal
-from tests.support.fakes.daemon_server import FakeDaemon
+from tests.support.fakes.daemon_server import Connection, FakeDaemon
 
 FILES = [
     {"path": "src/cart.py", "kind": "update", "diff": "-a\n+b", "added": 1, "removed": 1, "movedFrom": None},
@@ -88,6 +89,22 @@ async def test_ambiguous_pick_is_not_guessed(terminal: Terminal, words: list[str
     assert await terminal.play("explore", "pick", "--yes", "--", *words) == 1
     assert said in terminal.told
     assert terminal.fake.params("goalwright/explore/select") == []
+
+
+async def test_a_pick_that_cannot_be_shown_waits_for_nothing(terminal: Terminal) -> None:
+    async def select(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        request = {"requestId": "r1", "toolCallId": "select_1", "title": "Merge A", "permission": "edit"}
+        terminal.fake.event("s1", "permission_asked", request=request)
+        await terminal.fake.stop.wait()
+        return {}
+
+    terminal.fake.handlers["goalwright/explore/select"] = select
+    with os.fdopen(os.open("/dev/full", os.O_WRONLY), "w") as out:
+        terminal.console = Console(out=out, err=terminal.err)
+        async with asyncio.timeout(10) as limit:
+            assert await terminal.play("explore", "pick", "--yes", "A") == 1
+    assert not limit.expired()
+    assert terminal.told == "The output cannot be written: No space left on device\n"
 
 
 async def test_explore_show_lists_the_changes_of_each_file(terminal: Terminal) -> None:

@@ -75,6 +75,13 @@ def tokens(text: str) -> int | str:
     return int(value)
 
 
+def known_id(text: str) -> str:
+    """Return the id of a session or trace. An empty one, of a variable that is not set, would mean the last one."""
+    if not text.strip():
+        raise ArgumentTypeError(t("the id is empty"))
+    return text
+
+
 def address(text: str) -> tuple[str, int]:
     """Return a host and a port: ``HOST:PORT``, ``[::1]:PORT``, or the port of 127.0.0.1."""
     host, _, digits = text.rpartition(":")

@@ -51,9 +51,9 @@ _PRELOADED_IDLE = value(
     of.seconds,
 )
 _THE_SESSION = "the session (see: goalwright sessions; default: the last one used)"
-_SESSION = value("session", "SESSION", _THE_SESSION, nargs="?")
-_LAST_SESSION = value("--session", "ID", "the session (default: the last one used)")
-_ANY_SESSION = value("--session", "ID", "the session (default: the last one used, if any)")
+_SESSION = value("session", "SESSION", _THE_SESSION, of.known_id, nargs="?")
+_LAST_SESSION = value("--session", "ID", "the session (default: the last one used)", of.known_id)
+_ANY_SESSION = value("--session", "ID", "the session (default: the last one used, if any)", of.known_id)
 _OF_SESSION = (_SESSION, *BASE)
 _DRY_RUN = flag("--dry-run", "only show what would be written")
 _GOAL = value("goal", "NUMBER", "its number in the plan, e.g. 2.1 (see: goalwright goals)")
@@ -73,17 +73,20 @@ _BRANCH_PART = value(
 _FOLDER = value("--workspace", "FOLDER", "the folder", Path)
 _SERVER = value("name", "SERVER", "its name (see: goalwright mcp)")
 _SERVER_PART = value("name", "SERVER[/TOOL]", "its name, or that of one of its tools: github/get_issue")
-_goal = Actions("goal", "commands.plan", (value("--session", "ID", _THE_SESSION), *BASE))
+_goal = Actions("goal", "commands.plan", (value("--session", "ID", _THE_SESSION, of.known_id), *BASE))
 _plan = Actions("plan", "commands.plan", _OF_EXPLORATION)
 _explore = Actions("explore", "commands.explore", _OF_EXPLORATION)
 _mcp = Actions("mcp", "commands.mcp", (_FOLDER, JSON))
 _permissions = Actions(
-    "permissions", "commands.permissions", (value("--session", "ID", "the session"), _FOLDER, JSON)
+    "permissions",
+    "commands.permissions",
+    (value("--session", "ID", "the session", of.known_id), _FOLDER, JSON),
 )
 _TRACE = value(
     "trace",
     "TRACE",
     "its id or the start of it, or latest (see: goalwright trace list; default: latest)",
+    of.known_id,
     nargs="?",
 )
 _OF_BRANCH = value("--branch", "ID", "a branch or sub-agent of it, e.g. A or s1")
@@ -182,7 +185,7 @@ COMMANDS = (
         "restore",
         "revert all changes since a message, or those of a goal; your own edits are kept",
         "commands.history:restore",
-        value("session", "SESSION", "the session (see: goalwright sessions)"),
+        value("session", "SESSION", "the session (see: goalwright sessions)", of.known_id),
         Group(
             (
                 value("--message", "ID", "since this message, including the changes made for it"),
@@ -447,7 +450,7 @@ COMMANDS = (
         "copy sessions to a database, or from one",
         value("source", "FROM", "files (those of this folder), sqlite:///PATH or postgresql://…", of.store),
         value("target", "TO", "where to: the same", of.store),
-        value("--trace", "TRACE", "this session only"),
+        value("--trace", "TRACE", "this session only", of.known_id),
     ),
     _databases(
         "search",
@@ -464,7 +467,7 @@ COMMANDS = (
         value(
             "--before", "DAYS", "sessions that were not used for this many days", of.days, dest="unused_days"
         ),
-        value("--trace", "TRACE", "this session only"),
+        value("--trace", "TRACE", "this session only", of.known_id),
         _DATABASE,
         flag("--yes", "delete them; without it they are only shown"),
     ),

@@ -58,6 +58,9 @@ def usage_error(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["budget", "--goal-tokens", "inf"], "not a number of tokens"),
         (["stats", "--days", "1000000"], "not a number of days"),
         (["team", "add", "ann", "--days", "4000000"], "not a number of days"),
+        (["undo", ""], "the id is empty"),
+        (["explore", "--session", " ", "pick", "A"], "the id is empty"),
+        (["trace", "export", ""], "the id is empty"),
     ],
 )
 def test_wrong_command_line_is_a_usage_error(

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
 from collections import deque
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct, field
 from pygls.uris import to_fs_path
@@ -363,7 +366,12 @@ def path_of(uri: str) -> Path | None:
     if not uri.startswith("file:"):
         return None
     try:
-        name = to_fs_path(uri)
+        if sys.platform == "win32":
+            name = to_fs_path(uri)
+        else:  # pygls replaces the bytes of a name that are not UTF-8, and takes another machine's file for one here
+            parts = urlsplit(uri)
+            is_here = parts.netloc.lower() in ("", "localhost")
+            name = os.fsdecode(unquote_to_bytes(parts.path)) if is_here else None
         return Path(name).resolve() if name else None
     except (OSError, ValueError):
         return None  # no file can have such a name

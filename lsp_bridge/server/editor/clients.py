@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ def uri_in(opened: Sequence[str], folders: Sequence[str], path: Path) -> str:
     for uri in folders:
         folder = path_of(uri)
         if folder is not None and folder in path.parents:
-            return f"{uri.rstrip('/')}/{quote(path.relative_to(folder).as_posix())}"
+            return f"{uri.rstrip('/')}/{quote(os.fsencode(path.relative_to(folder).as_posix()))}"
     return path.as_uri()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -464,6 +465,8 @@ def test_addresses_are_written_as_the_editor_writes_them(tmp_path: Path) -> None
     assert uri_in([], [link], file) == f"{link}/a%20b.py"
     assert uri_in(["file:///as%3Aopened"], [link], file) == "file:///as%3Aopened"
     assert uri_in([], [], file) == file.as_uri()
+    odd = real / os.fsdecode(b"caf\xe9.py")
+    assert uri_in([], [link], odd) == f"{link}/caf%E9.py"
 
 
 def test_texts_are_hashed_without_line_ends_and_byte_order_mark() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from lsprotocol import types
 
-from lsp_bridge.server.documents.open_documents import OpenDocuments
+from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
 from tests.support.fakes.buffers import Deaf, Editor
 
 
@@ -20,6 +21,19 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_file_that_is_not_open_has_no_unsaved_text(path: Path) -> None:
     assert Editor(path).unsaved is None
+
+
+def test_a_name_that_is_not_utf_8_is_that_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.py")
+    path.write_text("disk\n")
+    editor = Editor(path)
+    editor.open("typed\n")
+    assert editor.unsaved == "typed\n"
+
+
+def test_files_of_another_machine_are_none_here() -> None:
+    assert path_of("file://other/w/a.py") is None
+    assert path_of("file://localhost/w/a.py") == Path("/w/a.py")
 
 
 def test_a_buffer_is_unsaved_from_the_first_change_to_the_save(path: Path) -> None:

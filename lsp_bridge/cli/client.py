@@ -31,6 +31,8 @@ method."""
 MAX_BODY = 512 * 1024 * 1024
 """Bytes. No message of the daemon is near it: a longer one means that the other end is no daemon."""
 
+_LAST_BYTES_S = 2.0
+"""Seconds that the daemon has to take what was sent, when the connection ends."""
 _METHOD_NOT_FOUND = -32601
 _EDITS = {"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}
 """Capabilities of a client whose documents can be edited."""
@@ -167,12 +169,12 @@ class Client:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending[number] = future
         try:
-            await self._send({"id": number, "method": method, "params": dict(params or {})})
             async with asyncio.timeout(timeout):
+                await self._send({"id": number, "method": method, "params": dict(params or {})})
                 result = await future
         except (TimeoutError, asyncio.CancelledError) as error:
-            with contextlib.suppress(ConnectionLostError):
-                await self.notify("$/cancelRequest", {"id": number})
+            if self._lost is None:  # without waiting: a daemon that hangs may read nothing
+                self._writer.write(_frame({"method": "$/cancelRequest", "params": {"id": number}}))
             if isinstance(error, TimeoutError):
                 words = t("The daemon did not answer within {timeout:g} s.", timeout=timeout)
                 raise RequestTimeoutError(words) from None
@@ -200,8 +202,13 @@ class Client:
         self._fail(ConnectionLostError(t("The connection to the daemon was closed.")))
         await self._answering.close()
         self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        try:
+            async with asyncio.timeout(_LAST_BYTES_S):
+                await self._writer.wait_closed()
+        except TimeoutError:
+            self._writer.transport.abort()
+        except OSError:
+            pass
 
     async def _send(self, message: dict[str, Any]) -> None:
         if self._lost is not None:

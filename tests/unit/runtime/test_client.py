@@ -194,6 +194,24 @@ async def test_timed_out_request_is_canceled_and_late_answer_ignored(fake: FakeD
         assert len(fake.params("$/cancelRequest")) == 1
 
 
+async def test_a_daemon_that_reads_nothing_holds_up_nobody(fake: FakeDaemon) -> None:
+    async def asleep(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        connection.writer.transport.pause_reading()  # pyright: ignore
+        return {}
+
+    fake.handlers["sleep"] = asleep
+    async with asyncio.timeout(20), connected(fake) as client:
+        await client.request("sleep")
+        large = {"text": "x" * 10_000_000}
+        with pytest.raises(RequestTimeoutError):
+            await client.request("large", large, 0.05)
+        waiting = asyncio.create_task(client.request("large", large))
+        await asyncio.wait({waiting}, timeout=0.05)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
 async def test_failing_handler_shows_in_the_next_answer(fake: FakeDaemon) -> None:
     async def tick(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         connection.send({"method": "tick"})

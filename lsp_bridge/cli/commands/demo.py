@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lsp_bridge.cli.commands import daemon
 from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, reporting
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.command import run
 from lsp_bridge.cli.run.conversation import RunOptions
@@ -19,6 +19,7 @@ from tools.localization import language, t
 MODEL = "demo/demo"
 
 
+@reporting(OSError)
 async def play(cli: Invocation) -> int:
     """Play it, show the changes, and clean up. Exit code 0 only when the change exists."""
     from daemon.demo import PROMPT, copy_workspace

@@ -33,7 +33,7 @@ _MAX_MISSING = 3
 """Ways to install a server that are shown; JSON has them all."""
 
 
-@reporting()
+@reporting(OSError)
 async def doctor(cli: Invocation, *, start: bool) -> int:
     """Look at everything and print it; returns the exit code: 0 when nothing that is needed is broken.
 

@@ -188,6 +188,26 @@ def test_names_in_a_task_that_cannot_be_files_are_plain_text(tmp_path: Path) -> 
         assert files == ()
 
 
+@pytest.mark.parametrize("command", ["demo", "doctor --start"])
+def test_a_full_disk_is_no_traceback(tmp_path: Path, command: str) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    code = f"""if True:
+        import resource, signal, sys
+        from goalwright import main
+        sys.dont_write_bytecode = True
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        sys.argv[1:] = {command.split()!r}
+        sys.exit(main())
+    """
+    environment = {**os.environ, "GOALWRIGHT_HOME": str(tmp_path / "home"), "PYTHONPATH": ROOT}
+    line = [sys.executable, "-c", code]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "No usable temporary directory" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_an_unknown_user_before_a_slash_is_a_name(tmp_path: Path) -> None:
     environment = {**os.environ, "GOALWRIGHT_HOME": str(tmp_path / "home")}
     line = [sys.executable, "-I", "-m", "goalwright", "trace", "import", "~nobody-here/x.tar.gz"]

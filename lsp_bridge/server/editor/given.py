@@ -77,7 +77,7 @@ class GivenAnswers(Model):
 class HunkDecision(Model):
     """The one argument of the commands about a proposed change.
 
-    Without a ``request_id`` it is the one that has waited longest, without a ``path`` all its files.
+    Without a ``request_id`` it is the only one that was shown in this editor, without a ``path`` all its files.
     """
 
     request_id: str | None = None

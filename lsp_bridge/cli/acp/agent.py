@@ -306,10 +306,11 @@ class AcpAgent:
     async def close(self) -> None:
         """The editor is gone: hang up."""
         await self._background.close()
-        for session in self._sessions.values():
-            await session.close()
+        # First, because a daemon that hangs must not be waited for. It withdraws the editor's servers by itself.
         for folder in self._folders.values():
             await folder.connection.close()
+        for session in self._sessions.values():
+            await session.close()
 
     # -- helpers --
 

@@ -21,6 +21,7 @@ from acp.schema import (
     DeniedOutcome,
     EmbeddedResourceContentBlock,
     ImageContentBlock,
+    McpServerStdio,
     NewSessionRequest,
     PermissionOption,
     ReadTextFileResponse,
@@ -44,6 +45,7 @@ from lsp_bridge.cli.acp.lines import Lines
 from lsp_bridge.cli.acp.updates import Translator
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.protocol.editor import EDITOR_OPEN
+from tests.support.fakes.daemon_server import Connection, FakeDaemon
 
 WORK = Path("/work/shop")
 NO_NEWLINE = "\\ No newline at end of file\n"
@@ -584,3 +586,28 @@ async def test_an_agent_ends_though_its_output_is_not_read() -> None:
             await serving
         first = json.loads(editor.recv(10_000).splitlines()[0])
         assert first["result"]["protocolVersion"] == 1  # what it speaks, whatever the editor asks for
+
+
+async def test_an_agent_ends_though_its_daemon_hangs(tmp_path: Path) -> None:
+    async with FakeDaemon(tmp_path, tmp_path / "home") as fake:
+        hangs = False
+
+        async def answer(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+            while hangs:
+                await fake.stop.wait()
+            return {}
+
+        for name in ("agent/list", "prompt/list", "model/list", "mcp/session"):
+            fake.handlers[f"goalwright/{name}"] = answer
+        agent = AcpAgent(Launcher(home=tmp_path / "home", command=("/bin/false",)))
+        agent.on_connect(cast("Any", Listening()))
+        server = McpServerStdio(name="mine", command="/bin/mine", args=[], env=[])
+        await agent.new_session(str(tmp_path), mcp_servers=[server])
+        hangs = True
+        async with asyncio.timeout(10):
+            await agent.close()
+
+
+class Listening:
+    async def session_update(self, session_id: str, update: object) -> None:
+        pass

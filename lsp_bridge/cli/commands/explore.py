@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
 from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, session_command
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.run.approval import SELECT_CALL, Approver, answerer_of
 from lsp_bridge.cli.run.branch_lines import choosing, exploration_lines, score_lines
 from lsp_bridge.cli.run.view import TextView
@@ -104,7 +105,7 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
 @session_command()
 async def pick(
     cli: Invocation, asked: SessionConnection, *, branch: str, paths: Sequence[str], yes: bool
-) -> None:
+) -> int:
     """Use a branch. ``paths``: paths in it, or further ``BRANCH[:PATH]``; none: the whole branch."""
     console = cli.console
     wanted = await _wanted((branch, *paths), asked, cli.workspace)
@@ -113,22 +114,24 @@ async def pick(
         await asked.load()
         done = await asked.request("goalwright/explore/select", _PICK_S, choice=choice)
     if cli.wrote_json(done):
-        return
+        return EXIT_OK if done.get("applied") is True else EXIT_FAILED
     if done.get("applied") is not True:
         raise CommandFailedError(string(done.get("title")))
     console.line(console.style.green(shown_line(string(done.get("title")))))
     console.line(shown(string(done.get("detail")).strip()))
+    return EXIT_OK
 
 
 @session_command()
-async def leave(cli: Invocation, asked: SessionConnection, *, none: bool) -> None:
+async def leave(cli: Invocation, asked: SessionConnection, *, none: bool) -> int:
     """Leave the choice to the model; ``none``: no branch is wanted."""
     done = await asked.request("goalwright/explore/leave", none=none)
     if cli.wrote_json(done):
-        return
+        return EXIT_OK if done.get("left") is True else EXIT_FAILED
     if done.get("left") is not True:
         raise CommandFailedError(t("No choice is open in this session."))
     cli.console.write(t("No branch is used.\n") if none else t("The model will choose.\n"))
+    return EXIT_OK
 
 
 @session_command()

@@ -182,20 +182,20 @@ def trust(cli: Invocation, *, remove: bool) -> int:
     folder = Path(os.path.realpath(cli.workspace))
     name = shown_line(str(folder))
     if not remove and not os.path.isdir(folder):  # noqa: PTH112 - pathlib fails for a name that is too long
-        console.warn(t("{folder} is not a folder.", folder=name))
-        return EXIT_FAILED
+        return cli.failed(CommandFailedError(t("{folder} is not a folder.", folder=name)))
     try:
         changed = folders.remove(folder) if remove else folders.trust(folder) != "trusted"
         if not remove:
             folders.add(folder)
     except OSError as error:
         why = error.strerror or error
-        console.warn(t("{state_dir} cannot be written: {strerror}.", state_dir=state_dir(), strerror=why))
-        return EXIT_FAILED
+        words = t("{state_dir} cannot be written: {strerror}.", state_dir=state_dir(), strerror=why)
+        return cli.failed(CommandFailedError(words))
     now = folders.trust(folder)
+    stays = remove and now == "trusted"
     if cli.wrote_json({"folder": str(folder), "trust": now}):
-        return EXIT_OK
-    if remove and now == "trusted":
+        return EXIT_FAILED if stays else EXIT_OK
+    if stays:
         above = shown_line(str(next(f for f in folders.folders() if folder.is_relative_to(f))))
         console.warn(t("{folder} is still trusted, because {above} is.", folder=name, above=above))
         return EXIT_FAILED

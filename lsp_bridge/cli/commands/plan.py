@@ -12,6 +12,7 @@ from lsp_bridge.cli.commands.session_command import (
     goal_by_number,
     session_command,
 )
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.run.command import run
 from lsp_bridge.cli.run.conversation import RunOptions
 from lsp_bridge.cli.run.goal_lines import MARKS
@@ -191,7 +192,7 @@ def _amounts(goal: dict[str, Any], took: dict[str, Any]) -> list[str]:
 
 
 @session_command()
-async def replan(cli: Invocation, asked: SessionConnection, *, reason: str = "") -> None:
+async def replan(cli: Invocation, asked: SessionConnection, *, reason: str = "") -> int:
     """Plan again for the remaining work. ``reason``: what is wrong with the plan."""
     at_rest = mapping((await asked.load()).get("session")).get("status") == "idle"
     try:
@@ -201,14 +202,17 @@ async def replan(cli: Invocation, asked: SessionConnection, *, reason: str = "")
             await asked.request("goalwright/session/cancel")
         raise
     after = await asked.load()
+    stopped = done.get("stopReason")
+    is_made = stopped in ("end_turn", None)
     if _wrote_plan(cli, done, after):
-        return
-    if (stopped := done.get("stopReason")) not in ("end_turn", None):
+        return EXIT_OK if is_made else EXIT_FAILED
+    if not is_made:
         words = t("No plan was made: {stop_reason}.", stop_reason=string(stopped))
         raise CommandFailedError(string(done.get("detail")) or words)
     if detail := one_line(string(done.get("detail"))):
         cli.console.line(detail)
     show_plan(cli.console, after)
+    return EXIT_OK
 
 
 async def build(cli: Invocation, *, yes: bool) -> int:

@@ -63,26 +63,27 @@ class SessionConnection(Struct, frozen=True):
 def session_command(
     *, needed: bool = True
 ) -> Callable[
-    [Callable[Concatenate[Invocation, SessionConnection, P], Awaitable[None]]],
+    [Callable[Concatenate[Invocation, SessionConnection, P], Awaitable[int | None]]],
     Callable[Concatenate[Invocation, P], Awaitable[int]],
 ]:
-    """Make of work on a session a command: it connects and finds the session first, and returns the exit code.
+    """Make of work on a session a command: it connects and finds the session first, and returns the exit code, which
+    is that of the work if it returns one.
 
     ``needed``: without a session it cannot be done.
     """
 
     def declare(
-        work: Callable[Concatenate[Invocation, SessionConnection, P], Awaitable[None]],
+        work: Callable[Concatenate[Invocation, SessionConnection, P], Awaitable[int | None]],
     ) -> Callable[Concatenate[Invocation, P], Awaitable[int]]:
         @reporting()
         @functools.wraps(work)
-        async def command(cli: Invocation, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        async def command(cli: Invocation, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
             async with connected(cli) as client:
                 found = cli.session or (await newest(client, REQUEST_S)).session_id
                 if needed and not found:
                     words = t("There are no sessions in {workspace} yet.", workspace=cli.workspace)
                     raise CommandFailedError(words)
-                await work(cli, SessionConnection(client, found), *args, **kwargs)
+                return await work(cli, SessionConnection(client, found), *args, **kwargs)
 
         return command
 

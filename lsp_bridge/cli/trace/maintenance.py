@@ -199,10 +199,11 @@ async def prune(
     params = {"keepDays": keep_days, "maxMb": max_mb, "keep": keep, "dryRun": dry_run}
     async with asking(cli) as ask:
         done = await ask("goalwright/trace/prune", params)
-    if cli.wrote_json(done):
-        return EXIT_OK
     limited = done.get("limited") is True
-    if not limited and strings(done.get("problems")):
+    is_unread = not limited and bool(strings(done.get("problems")))
+    if cli.wrote_json(done):
+        return EXIT_FAILED if is_unread else EXIT_OK
+    if is_unread:
         console.warn(t("Nothing is deleted, because the settings with the limits cannot be read:"))
         console.problems(done)
         return EXIT_FAILED

@@ -107,6 +107,14 @@ async def test_a_pick_that_cannot_be_shown_waits_for_nothing(terminal: Terminal)
     assert terminal.told == "The output cannot be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("output", [[], ["--json"]])
+async def test_a_choice_that_is_not_made_has_exit_code_1(terminal: Terminal, output: list[str]) -> None:
+    terminal.answer("goalwright/explore/select", {"applied": False, "title": "Not merged", "detail": ""})
+    terminal.answer("goalwright/explore/leave", {"left": False})
+    assert await terminal.play("explore", "pick", "A", *output) == 1
+    assert await terminal.play("explore", "leave", *output) == 1
+
+
 async def test_explore_show_lists_the_changes_of_each_file(terminal: Terminal) -> None:
     await terminal.play("explore", "show", "a")
     assert terminal.lines[-4:] == [

@@ -179,6 +179,7 @@ async def test_folder_trust_is_added_and_removed(
     terminal.workspace = folder / "below"
     assert await terminal.play("trust", "--remove") == 1
     assert "still trusted, because" in terminal.told
+    assert await terminal.play("trust", "--remove", "--json") == 1
     terminal.workspace = folder
     assert await terminal.play("trust", "--remove", "--json") == 0
     assert json.loads(terminal.lines[-1]) == {"folder": str(folder), "trust": "unknown"}

@@ -185,6 +185,12 @@ async def test_ctrl_c_at_replan_cancels_the_turn_it_began(
     assert terminal.fake.params("goalwright/session/cancel") == canceled
 
 
+@pytest.mark.parametrize("output", [[], ["--json"]])
+async def test_a_plan_that_is_not_made_has_exit_code_1(terminal: Terminal, output: list[str]) -> None:
+    terminal.answer("goalwright/plan/replan", {"stopReason": "error", "detail": "no answer"})
+    assert await terminal.play("plan", "replan", *output) == 1
+
+
 async def test_cancel_says_whether_something_was_running(terminal: Terminal) -> None:
     for canceled in (True, False):
         terminal.answer("goalwright/session/cancel", {"canceled": canceled})

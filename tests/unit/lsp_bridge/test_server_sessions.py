@@ -92,12 +92,16 @@ async def test_reply_to_an_unknown_permission_request_is_refused() -> None:
 
 
 async def test_binary_content_is_marked_as_binary() -> None:
-    edit = Call("write", {"file_path": "a.bin", "content": "text now"})
-    async with served(Call("read", {"file_path": "a.bin"}), edit, "ok") as door:
-        (door.bench.workspace / "a.bin").write_bytes(b"\x00\x01\x02")
+    async with served(Call("write", {"file_path": "a.bin", "content": "a\0b"})) as door:
         client = await door.client()
         session_id = await new_session(client)
-        await client.answer(prompt(client, session_id))
+        number = prompt(client, session_id)
+        request_id = (await client.event("permission_asked"))["request"]["requestId"]
+        params = {"requestId": request_id, "path": "a.bin"}
+        content = await client.request("goalwright/permission/content", params)
+        assert content == {"before": None, "after": None, "binary": True}
+        await client.request("goalwright/permission/reply", {"requestId": request_id, "reply": "reject"})
+        await client.answer(number)
 
 
 # -- load --

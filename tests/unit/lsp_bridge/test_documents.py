@@ -128,6 +128,7 @@ def test_documents_that_are_not_files_are_ignored(tmp_path: Path) -> None:
         editor.open("x")
         editor.change("y")
         editor.documents.saved(uri)
+        assert list(editor.documents.all()) == []
         editor.close()
 
 

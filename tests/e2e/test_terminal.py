@@ -375,20 +375,22 @@ def test_ctrl_c_at_the_question_writes_nothing(goalwright: CommandLine) -> None:
 
 def test_second_ctrl_c_exits_while_the_daemon_cancels(goalwright: CommandLine) -> None:
     ready = goalwright.folder / "ready"
-    # A command that takes its time to end: the person does not have to wait for it.
-    command = f"trap 'sleep 1' TERM; touch {ready}; while true; do sleep 0.1; done"
+    command = f"touch {ready}; exec sleep 1000"
     model = goalwright.script([{"tool_calls": [call("bash", command=command)]}, {"text": "Never."}])
     process = goalwright.popen("run", "sleep", "--yes", "--model", model)
     wait_until(ready.exists, "the command")
-    process.send_signal(signal.SIGINT)
-    assert process.stdout is not None
-    while "canceling" not in process.stdout.readline():
-        assert process.poll() is None or process.returncode == 130
-        if process.poll() is not None:
-            break
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
+    address = goalwright.paths.read_address()
+    assert address is not None
+    os.kill(address.pid, signal.SIGSTOP)  # so that it cannot be done with canceling before the second one
+    try:
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        assert any("canceling" in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 130
+    finally:
+        os.kill(address.pid, signal.SIGCONT)
     wait_until(lambda: last_stop_reason(goalwright) == "canceled", "the end of the turn")
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+import uvicorn
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -95,9 +96,9 @@ class Provider:
 
 
 def main() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    # Listening before anybody is told, and all the time: a free port may be somebody else's a moment later.
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
     base = f"http://127.0.0.1:{port}"
     provider = Provider()
     server = MCPServer(
@@ -133,7 +134,7 @@ def main() -> None:
         return JSONResponse({"renewed": provider.renewed, "clients": len(provider.clients)})
 
     print(port, flush=True)
-    server.run("streamable-http", port=port)
+    uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="warning")).run([listening])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mcp_types as types
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.prompts.base import AssistantMessage, Prompt, UserMessage
 from mcp.server.mcpserver.resources import TextResource
@@ -162,11 +163,11 @@ def crash() -> str:
 
 def main() -> None:
     if "--http" in sys.argv:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        print(port, flush=True)
-        server.run("streamable-http", port=port)
+        # Listening before anybody is told, and all the time: a free port may be somebody else's a moment later.
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            print(listening.getsockname()[1], flush=True)
+            web = uvicorn.Config(server.streamable_http_app(), log_level="warning")
+            uvicorn.Server(web).run([listening])
     else:
         print("ready on stderr", file=sys.stderr, flush=True)
         server.run()

@@ -42,22 +42,10 @@ async def guarded(how: str = "") -> AsyncGenerator[str]:
     try:
         assert process.stdout is not None
         port = int(await process.stdout.readline())
-        url = f"http://127.0.0.1:{port}/mcp"
-        await until_answers(url)
-        yield url
+        yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.kill()
         await process.wait()
-
-
-async def until_answers(url: str) -> None:
-    async with httpx2.AsyncClient() as client, asyncio.timeout(60):
-        while True:
-            try:
-                await client.get(url)
-                return
-            except httpx2.ConnectError:
-                await asyncio.sleep(0.02)
 
 
 async def control(url: str, what: str = "") -> dict[str, Any]:

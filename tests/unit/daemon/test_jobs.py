@@ -71,8 +71,9 @@ async def test_a_job_runs_writes_and_ends(jobs: SessionJobs, tmp_path: Path) -> 
 
 
 async def test_killed_job_leaves_no_process(jobs: SessionJobs, tmp_path: Path) -> None:
-    job = await start(jobs, "setsid -f env -i sleep 300; sleep 300 & echo $! $$ > pids; wait", tmp_path)
-    await until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text())
+    hidden = "setsid -f env -i /bin/sh -c 'echo $$ >> pids; exec sleep 300'"
+    job = await start(jobs, f"{hidden}; sleep 300 & echo $! $$ >> pids; wait", tmp_path)
+    await until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 3)
     ended = await jobs.kill(job.job_id)
     assert ended.exit_code is not None
     assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())

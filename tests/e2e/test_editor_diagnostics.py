@@ -164,11 +164,13 @@ async def test_editor_killed_during_wait_gives_no_fresh_answer(house: House) -> 
 
 
 async def test_server_starts_only_for_files_the_editor_does_not_cover(house: House, tmp_path: Path) -> None:
-    trace = tmp_path / "started"
+    trace, attached = tmp_path / "started", tmp_path / "attached"
+    attached.write_text("covering\n")
     programs = tmp_path / "programs"
     programs.mkdir()
     server = programs / "vscode-json-language-server"
-    server.write_text(f"#!{sys.executable}\nopen({str(trace)!r}, 'a').close()\n")
+    notes = f"open({str(trace)!r}, 'a').write(open({str(attached)!r}).read())"
+    server.write_text(f"#!{sys.executable}\n{notes}\n")
     server.chmod(0o755)
     house.command_line.env["PATH"] = f"{programs}{os.pathsep}{house.command_line.env['PATH']}"
     writes = [
@@ -180,12 +182,14 @@ async def test_server_starts_only_for_files_the_editor_does_not_cover(house: Hou
     covering = await eyes_of(house, FakeEditor(suffixes=(".bad", ".json")), model)
     session_id = await loaded(covering)
     await asyncio.wait_for(covering.prompt(session_id, "Write"), 60)
-    assert not trace.exists()
     await covering.leave()
 
+    attached.write_text("blind\n")
     blind = await eyes_of(house, FakeEditor(suffixes=(".bad",)), model)
     session_id = await loaded(blind)
     (house.workspace / "a.json").unlink()
     (house.workspace / "a.bad").unlink()
     await asyncio.wait_for(blind.prompt(session_id, "Write"), 60)
-    await until(trace.exists, "the server", within_s=30)
+    await until(lambda: trace.exists() and trace.read_text(), "the server", within_s=30)
+    # Only now: one that was started wrongly would have had time to write it down.
+    assert "covering" not in trace.read_text()

@@ -14,6 +14,7 @@ from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import journey, ways
 from tests.e2e.vscode.accessibility import assert_graph_accessible
 from tests.e2e.vscode.window import Window
+from tests.support.drivers.waiting import until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
@@ -258,9 +259,8 @@ async def test_a_large_plan_is_read_level_by_level_searched_and_saved(
         )
         await window.page.keyboard.press("Enter")
         file = workspace / "goals.svg"
-        async with asyncio.timeout(30):
-            while not file.exists():  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        # It is there before its text is.
+        await until(lambda: file.exists() and "</svg>" in file.read_text(), "the picture", within_s=30)
         browser = window.page.context.browser
         assert browser is not None
         async with await browser.new_page() as page:

@@ -56,8 +56,10 @@ async def test_edit_of_an_unsaved_buffer_keeps_it_and_can_be_undone(
         await until(lambda: rates.read_text() == typed.replace("2 *", "3 *"), "the edit, saved")
 
         await window.open_file("rates.py")
+        await expect(window.tab("rates.py")).not_to_have_class(re.compile("dirty"))
         await window.page.locator(".monaco-editor .view-line", has_text=re.compile(r"def\sfar")).click()
         await window.page.keyboard.press("ControlOrMeta+Z")
+        await expect(window.tab("rates.py")).to_have_class(re.compile("dirty"))
         await window.page.keyboard.press("ControlOrMeta+S")
         await until(lambda: rates.read_text() == typed, "the editor's own undo")
 

@@ -88,8 +88,13 @@ async def test_composer_completes_names_and_attaches_the_active_file(
         await expect(window.button("Remove rates.py")).to_have_count(0)
         await window.open_file("rates.py")
         await window.page.keyboard.press("Control+g")
-        await window.page.keyboard.insert_text("3")
-        await window.page.keyboard.press("Enter")
+        # The box opens a moment after its key, and the editor has the focus again a moment after it: keys in between
+        # would be typed into the file, or be lost.
+        line = window.page.locator(".quick-input-widget input.input")
+        await expect(line).to_be_focused()
+        await line.fill(":3")
+        await line.press("Enter")
+        await expect(window.page.locator(".part.editor .monaco-editor.focused")).to_be_visible()
         await window.page.keyboard.press("Shift+ArrowDown")
         await expect(chips(window)).to_contain_text("rates.py:3")
         await window.composer.click()

@@ -146,6 +146,8 @@ async def test_ten_thousand_diagnostics_are_reported_in_twenty_lines(house: Hous
 
 
 async def test_editor_killed_during_wait_gives_no_fresh_answer(house: House) -> None:
+    # Longer than the turn may take: it is the kill that ends the wait.
+    house.command_line.configure(diagnostics_timeout_s=60)
     fake = FakeEditor()
     fake.then = too_late
     model = house.command_line.script([{"tool_calls": [write("BAD\n")]}, {"text": "Done."}])

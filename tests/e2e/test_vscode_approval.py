@@ -25,6 +25,7 @@ from tests.e2e.vscode.parcels import (
     write,
 )
 from tests.e2e.vscode.window import Window
+from tests.support.drivers.live_files import files_with
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_replies import Call, Reply
 
@@ -51,11 +52,6 @@ def settings(folder: Path, values: Mapping[str, object]) -> None:
 
 def hunk(window: Window, number: int, of: int = 2) -> Locator:
     return window.approval.get_by_role("checkbox", name=f"Accept hunk {number} of {of}", exact=True)
-
-
-def holds(folder: Path, text: str) -> bool:
-    """Any file below a folder has the text."""
-    return any(text in file.read_text(errors="replace") for file in folder.rglob("*") if file.is_file())
 
 
 async def replace_in_diff(window: Window, line: str, text: str) -> None:
@@ -135,7 +131,7 @@ async def test_edits_of_a_proposal_survive_reload_and_can_be_discarded(
         await replace_in_diff(window, CHEAPER[1], CHEAPEST)
         await expect(window.approval).to_contain_text("edited by you")
         backups = window.server.folder / "user" / "User" / "Backups"
-        await until(lambda: holds(backups, CHEAPEST), "VS Code's backup of the unsaved editor")
+        await until(lambda: files_with(backups, CHEAPEST), "VS Code's backup of the unsaved editor")
 
         await window.reload()
         await window.show_chat()

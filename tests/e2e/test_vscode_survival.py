@@ -15,6 +15,7 @@ from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import make_parcels
 from tests.e2e.vscode.survival import HERE, LONG, Scene, goes_on, play
 from tests.e2e.vscode.window import Window
+from tests.support.drivers.live_files import files_with
 from tests.support.examples import in_full
 from tests.support.fakes.model_replies import Reply
 
@@ -152,8 +153,7 @@ async def half_a_key_kept(window: Window, workspace: Path) -> None:
 
 async def key_is_left(window: Window, workspace: Path) -> None:
     """The key is only in the box, and the chat works on with the one it has."""
-    state = window.server.folder / "user"
-    assert not [file for file in state.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
+    assert files_with(window.server.folder / "user", KEY) == []
     await window.page.keyboard.press("Escape")
     await goes_on(window, workspace)
 

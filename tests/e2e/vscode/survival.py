@@ -15,6 +15,7 @@ from pathlib import Path
 from playwright.async_api import expect
 
 from tests.e2e.vscode.window import Window
+from tests.support.drivers.live_files import files_with
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_replies import Reply, ReplyLike
 from tests.support.fakes.model_server import ModelServer
@@ -63,7 +64,8 @@ class Scene:
 
 def is_stored(window: Window, text: str) -> bool:
     """Tell whether the extension has stored a text, for any workspace of this server."""
-    return any(text in file.read_text() for file in (window.server.folder / "user").rglob("memory.json"))
+    found = files_with(window.server.folder / "user", text)
+    return any(file.name == "memory.json" for file in found)
 
 
 async def kill(window: Window) -> None:

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.support.drivers.command_line import CommandLine
+from tests.support.drivers.ports import free_port
 
 
 @pytest.fixture
@@ -37,12 +38,6 @@ def line_of(process: subprocess.Popen[str]) -> dict[str, Any]:
 def traces(found: dict[str, Any]) -> httpx.Response:
     headers = {"authorization": f"Bearer {found['token']}"}
     return httpx.get(f"{found['url']}/api/traces", headers=headers, timeout=60)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def test_serve_http_prints_one_line_and_stops_on_a_signal(

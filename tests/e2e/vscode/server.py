@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Self
 from urllib.parse import quote
 
 from tests.e2e.vscode.install import node, server_main
+from tests.support.drivers.ports import free_port
 
 QUIET: dict[str, object] = {
     "security.workspace.trust.enabled": False,
@@ -52,13 +52,6 @@ EXTENSION_ID = "goalwright.goalwright"
 
 class ServerError(Exception):
     """VS Code's server did not start or refused the extension; the message has its last words."""
-
-
-def free_port() -> int:
-    """A TCP port on the loopback that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def goalwright(

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from lsp_bridge.cli.launch import (
     ensure_daemon,
     passed_on,
 )
+from tests.support.drivers.ports import bound_port
 from tests.support.drivers.waiting import until
 from tests.support.fakes import daemon_server
 from tests.support.fakes.daemon_server import FakeDaemon
@@ -113,17 +113,6 @@ async def test_address_file_of_another_program_s_process_is_stale(
     assert address.pid != os.getpid()
 
 
-def bound_below_the_ephemeral_ports() -> socket.socket:
-    """Programs of other tests may still look for theirs at an ephemeral port that is free again."""
-    for port in range(20_000 + os.getpid() % 10_000, 32_000):
-        bound = socket.socket()
-        with contextlib.suppress(OSError):
-            bound.bind(("127.0.0.1", port))
-            return bound
-        bound.close()
-    raise AssertionError("no free port")
-
-
 async def test_port_reused_by_another_program_is_never_contacted(launcher: Launcher, workspace: Path) -> None:
     contacted: list[str] = []
 
@@ -131,7 +120,8 @@ async def test_port_reused_by_another_program_is_never_contacted(launcher: Launc
         contacted.append("somebody")
         writer.close()
 
-    stranger = await asyncio.start_server(accepted, sock=bound_below_the_ephemeral_ports())
+    # Programs of other tests may still look for theirs at an ephemeral port that is free again.
+    stranger = await asyncio.start_server(accepted, sock=bound_port())
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     paths.prepare()
     port = stranger.sockets[0].getsockname()[1]

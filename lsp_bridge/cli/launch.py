@@ -126,9 +126,9 @@ class Launcher(Struct, frozen=True):
         address = paths.read_address()
         if address is None:
             return None
-        if address.port is not None and not paths.is_locked():
+        if address.port is not None and not (paths.is_locked() and _lives(address.pid)):
             # Another program may have taken the port, and must not receive our keys. (A socket file in our private
-            # folder is safe.)
+            # folder is safe.) The lock alone does not tell: a new daemon has it before it removes the old address.
             return None
         try:
             client = await Client.connect(address, timeout=wait_s)
@@ -381,6 +381,12 @@ def _late(paths: RuntimePaths, deadline_s: float, log_start: int) -> str:
         said=said,
         log_file=paths.log_file,
     )
+
+
+def _lives(pid: int) -> bool:
+    import psutil
+
+    return psutil.pid_exists(pid)
 
 
 def _damaged(paths: RuntimePaths) -> LaunchError:

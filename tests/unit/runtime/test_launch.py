@@ -124,8 +124,16 @@ async def test_port_reused_by_another_program_is_never_contacted(launcher: Launc
     stranger = await asyncio.start_server(accepted, sock=bound_port())
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     paths.prepare()
+    killed = subprocess.Popen([sys.executable, "-I", "-c", ""])
+    killed.wait()
+    here = FakeDaemon(workspace, launcher.home).address
     port = stranger.sockets[0].getsockname()[1]
-    paths.write_address(replace(FakeDaemon(workspace, launcher.home).address, socket=None, port=port))
+    paths.write_address(replace(here, pid=killed.pid, socket=None, port=port))
+    free = paths.take(paths.lock_file)  # as a daemon that has just begun, and has removed nothing yet
+    assert free is not None
+    with pytest.raises(LaunchError, match="No Goalwright daemon is running"):
+        await launcher.connect_running(workspace, HELLO)
+    free()
     await ensure_daemon(workspace, launcher=launcher)
     stranger.close()
     assert contacted == []

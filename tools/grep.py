@@ -69,13 +69,14 @@ async def _result(
     readable = [path for path, readable in verdicts.items() if readable]
     left_out = len(verdicts) - len(readable)
     total = sum(len(by_file[path]) for path in readable)
+    changed = unsaved.below(root, ctx)
     lines: list[str] = []
     shown = 0
     for path in await asyncio.to_thread(newest_first, root, readable):
         if shown >= MAX_RESULTS:
             break
         typed = ""
-        if ctx.files.editors.unsaved(root / path) is not None:
+        if ctx.files.editors.unsaved(changed.get(path, root / path)) is not None:
             typed = " (as in the editor, with UNSAVED changes)"
         elif unsaved.unknown(root / path, ctx):
             typed = " (as on disk: its content in an open editor is unknown)"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from daemon.permission.layers import ALIASES, PATHS
 from tools.access import Access
 from tools.localization import t
-from tools.paths import rule_target
+from tools.paths import rule_target, without_tilde
 from tools.sandbox.policy import SandboxPolicy, UnavailableError, no_sandbox
 from tools.sandbox.prepare import available
 from tools.tool import PermissionAsk, ToolError
@@ -75,7 +75,7 @@ def sandbox_words(policy: SandboxPolicy, workspace: Path) -> tuple[str, str]:
 def _named(raw: str, workspace: Path) -> tuple[str, bool]:
     """Return a path as rules name it; whether it is a wildcard."""
     try:
-        path = Path(raw).expanduser()
+        path = without_tilde(raw)
         path = path if path.is_absolute() else workspace / path
         if any(c in raw for c in "*?") and not os.path.lexists(path):
             return rule_target(Path(os.path.normpath(path)), workspace), True

@@ -77,7 +77,7 @@ def tokens(text: str) -> int | str:
 
 def known_id(text: str) -> str:
     """Return the id of a session or trace. An empty one, of a variable that is not set, would mean the last one."""
-    if not text.strip():
+    if not text.partition(":")[0].strip():
         raise ArgumentTypeError(t("the id is empty"))
     return text
 

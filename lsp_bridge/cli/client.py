@@ -203,8 +203,10 @@ class Client:
         await self._answering.close()
         self._writer.close()
         try:
+            # Shielded, because the end of this wait must not cancel the writer's own.
+            closed = asyncio.ensure_future(self._writer.wait_closed())
             async with asyncio.timeout(_LAST_BYTES_S):
-                await self._writer.wait_closed()
+                await asyncio.shield(closed)
         except TimeoutError:
             self._writer.transport.abort()
         except OSError:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def below(root: Path, ctx: ToolContext) -> dict[str, Path]:
-    """Return the files below ``root`` with unsaved changes, by their names relative to it; those never searched left
-    out."""
+    """Return the files below ``root`` with unsaved changes, by their names relative to it as a search shows them; those
+    never searched left out."""
     found: dict[str, Path] = {}
     for path in ctx.files.editors.unsaved_paths():
         try:
@@ -32,7 +32,7 @@ def below(root: Path, ctx: ToolContext) -> dict[str, Path]:
         except ValueError:
             continue
         if not set(name.parts).intersection(ripgrep.EXCLUDED):
-            found[name.as_posix()] = path
+            found[os.fsencode(name.as_posix()).decode("utf-8", "replace")] = path
     return found
 
 
@@ -59,23 +59,25 @@ async def overlaid(
 
     ``only``: the single file that was searched. Raises ToolError like ``search.find_lines``.
     """
-    names = [name for name in below(root, ctx) if only is None or name == only]
-    names = [name for name in names if include is None or include.match(name)]
-    if not names:
+    paths = {name: path for name, path in below(root, ctx).items() if only is None or name == only}
+    paths = {name: path for name, path in paths.items() if include is None or include.match(name)}
+    if not paths:
         return found
-    texts = {name: text for name in names if (text := ctx.files.editors.unsaved(root / name)) is not None}
     rg = ripgrep.ripgrep(ctx.workspace)
     if only is None and rg is not None:
-        texts = await _not_ignored(texts, root, rg)
+        paths = await _not_ignored(paths, root, rg)
+    texts = {
+        name: text for name, path in paths.items() if (text := ctx.files.editors.unsaved(path)) is not None
+    }
     lines = [line for line in found.lines if line[0] not in texts]
     hits, cut = await _search(texts, pattern, rg)
     return replace(found, lines=(*lines, *hits), cut=found.cut or cut)
 
 
-async def _not_ignored(texts: Mapping[str, str], root: Path, rg: str) -> dict[str, str]:
+async def _not_ignored(paths: Mapping[str, Path], root: Path, rg: str) -> dict[str, Path]:
     """Without the files that ripgrep passes by because git ignores them. A new file is not there to be asked about."""
     listed = set((await ripgrep.list_files(root, rg)).files)
-    return {name: text for name, text in texts.items() if name in listed or not (root / name).exists()}
+    return {name: path for name, path in paths.items() if name in listed or not path.exists()}
 
 
 async def _search(

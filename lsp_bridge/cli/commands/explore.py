@@ -228,10 +228,16 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
 
     client.on_notification(notified)
     block, task = asyncio.current_task(), asyncio.create_task(approver.work())
-    task.add_done_callback(lambda done: done.cancelled() or block is None or block.cancel())
+
+    def end(done: asyncio.Task[None]) -> None:
+        if block is not None and not done.cancelled():
+            block.cancel()
+
+    task.add_done_callback(end)
     try:
         yield
     finally:
+        task.remove_done_callback(end)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

@@ -236,7 +236,8 @@ async def test_explain_decides_without_asking(here: bool) -> None:
             assert found["action"] == "deny", target
             rule = found["reasons"][0]["rule"]
             assert (rule["pattern"], rule["file"]) == ("secret/*", WORKSPACE_FILE.as_posix())
-        assert (await me.explained("read", "a.py", here=here))["action"] == "allow"
+        for inside in ("a.py", "./~"):
+            assert (await me.explained("read", inside, here=here))["action"] == "allow"
         assert (await me.explained("write", "a.py", here=here))["action"] == "ask"
         assert (await me.explained("edit", "/etc/passwd", here=here))["action"] == "ask"
         assert (await me.explained("read", "sec*", here=here))["action"] in ("ask", "deny")

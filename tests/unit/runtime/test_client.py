@@ -210,6 +210,7 @@ async def test_a_daemon_that_reads_nothing_holds_up_nobody(fake: FakeDaemon) -> 
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+        await client.close()  # and again at the end
 
 
 async def test_failing_handler_shows_in_the_next_answer(fake: FakeDaemon) -> None:

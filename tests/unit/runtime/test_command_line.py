@@ -61,6 +61,7 @@ def usage_error(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["undo", ""], "the id is empty"),
         (["explore", "--session", " ", "pick", "A"], "the id is empty"),
         (["trace", "export", ""], "the id is empty"),
+        (["trace", "show", ":A"], "the id is empty"),
     ],
 )
 def test_wrong_command_line_is_a_usage_error(

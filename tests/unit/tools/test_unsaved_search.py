@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -45,6 +46,13 @@ async def test_line_typed_but_unsaved_is_found(ctx: FakeToolContext) -> None:
     assert await grep(ctx, "total") == expected
     assert await grep(ctx, "^subtotal = 2$") == {f"src/a.py{TYPED}", "4→subtotal = 2"}
     assert await grep(ctx, "subtotal", "src/a.py") == {f"src/a.py{TYPED}", "4→subtotal = 2"}
+
+
+async def test_text_of_a_file_whose_name_is_not_utf_8_is_found(ctx: FakeToolContext) -> None:
+    name = os.fsdecode(b"src/caf\xe9.py")
+    (ctx.workspace / name).write_text("subtotal on disk\n")
+    typed(ctx, name, "subtotal typed\n")
+    assert await grep(ctx, "subtotal") == {f"src/caf\ufffd.py{TYPED}", "1→subtotal typed"}
 
 
 async def test_line_on_disk_replaced_by_typing_is_not_found(ctx: FakeToolContext) -> None:

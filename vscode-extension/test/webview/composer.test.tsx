@@ -65,6 +65,18 @@ test("canceling the edit of an earlier message brings the draft back", async () 
   assert.deepEqual(host.takeBack("s1"), { text: "", files: [] });
 });
 
+test("an edit of an earlier message lasts while its field is empty", async () => {
+  const { host, draw, button } = await page();
+  host.saveDraft("s5", { text: "half a thought", files: [] });
+  host.setAside("s5");
+  host.saveDraft("s5", { text: "", files: [], instead: "m1" });
+  await draw("s4");
+  assert.equal(await draw("s5"), "");
+  assert.equal(host.draftOf("s5").instead, "m1");
+  click(button("Cancel"));
+  assert.equal(await draw("s5"), "half a thought");
+});
+
 test("a file that was read late belongs to the draft it was dropped into", async () => {
   const { host, draw, value, drop } = await page();
   const readers: { onload?: () => void; result: string }[] = [];

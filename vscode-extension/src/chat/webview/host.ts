@@ -61,7 +61,7 @@ export function saveDraft(sessionId: string, { files, ...draft }: Draft): void {
   const same = files.length === before.length && files.every((file, index) => file === before[index]);
   keep({
     ...written,
-    drafts: withNewest(written.drafts, sessionId, draft.text === "" && files.length === 0 ? undefined : draft),
+    drafts: withNewest(written.drafts, sessionId, draft.text === "" && files.length === 0 && draft.instead === undefined ? undefined : draft),
     files: same ? written.files : withNewest(written.files, sessionId, files.length > 0 ? files : undefined),
   });
 }

@@ -10,7 +10,7 @@ import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { useKeptFocus } from "./focus";
-import { draftOf, post, saveDraft, setAside, takeBegun, type Draft } from "./host";
+import { draftOf, keptDraft, post, saveDraft, setAside, takeBegun, type Draft } from "./host";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { PlanStrip, showSection } from "./plan";
@@ -59,7 +59,7 @@ export function App(): JSX.Element {
   useKeptFocus(field);
 
   const addToDraft = useCallback((text: string) => {
-    const id = latest.current.session?.session.trace.traceId ?? "";
+    const id = keptDraft(latest.current.session?.session.trace.traceId ?? "");
     saveDraft(id, changed(draftOf(id), { type: "restore", text, attachments: [] }));
     setVersion((n) => n + 1);
   }, []);
@@ -83,7 +83,8 @@ export function App(): JSX.Element {
         if (!showSection(message.goalId)) tree?.goals.some((goal) => chain(tree, goal.id).some(({ id }) => id === message.goalId) && showSection(goal.id));
       }
       if (message.type === "insert" || message.type === "restore" || message.type === "attach") {
-        const id = sessionId ?? "";
+        const shown = sessionId ?? "";
+        const id = message.type === "restore" && message.instead === undefined ? keptDraft(shown) : shown;
         if (message.type === "restore" && message.instead !== undefined && draftOf(id).instead === undefined) setAside(id);
         saveDraft(id, changed(draftOf(id), message));
         setVersion((n) => n + 1);

@@ -73,6 +73,11 @@ function asideOf(sessionId: string): string {
   return `aside:${sessionId}`;
 }
 
+/** Return the key of the draft for what is given back: an edit of an earlier message is replaced or canceled as a whole. */
+export function keptDraft(sessionId: string): string {
+  return draftOf(sessionId).instead === undefined ? sessionId : asideOf(sessionId);
+}
+
 /** Put the draft aside, because an earlier message is about to be edited in its place. */
 export function setAside(sessionId: string): void {
   saveDraft(asideOf(sessionId), draftOf(sessionId));

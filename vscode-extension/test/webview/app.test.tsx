@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+import { h, render } from "preact";
+import { EMPTY, type ViewState } from "../../src/chat/webview/store";
+import type { SessionLoadResult } from "../../src/protocol.gen";
+import { fromLoad } from "../../src/session/state";
+import { click, FakeNode, FakePage, words } from "../fakes/page";
+import { event, loaded, request } from "../fakes/protocol";
+import { named, settled } from "../fakes/session";
+
+const posted: { type: string }[] = [];
+
+/** The page of a chat, what its host stored, and a function that tells it something. */
+async function page() {
+  const page = new FakePage();
+  const heard: ((event: unknown) => void)[] = [];
+  const window = {
+    addEventListener: (name: string, listener: (event: unknown) => void) => name === "message" && heard.push(listener),
+    removeEventListener: (_: string, listener: (event: unknown) => void) => heard.splice(heard.indexOf(listener) >>> 0, 1),
+  };
+  const nothing = (): undefined => undefined;
+  class Observer {
+    observe = nothing;
+    disconnect = nothing;
+  }
+  Object.assign(FakeNode.prototype, { querySelector: nothing, closest: nothing, contains: nothing, removeEventListener: nothing, getBoundingClientRect: () => ({ top: 0 }) });
+  Object.assign(page, { addEventListener: nothing, removeEventListener: nothing, hasFocus: nothing, querySelector: nothing, documentElement: {} });
+  Object.assign(globalThis, { document: page, window, MutationObserver: Observer, ResizeObserver: Observer, IntersectionObserver: Observer, Element: FakeNode });
+  Object.assign(globalThis, { requestAnimationFrame: setImmediate, cancelAnimationFrame: clearImmediate, acquireVsCodeApi: () => ({ postMessage: (message: { type: string }) => posted.push(message) }) });
+  const host = await import("../../src/chat/webview/host");
+  const { App } = await import("../../src/chat/webview/app");
+  const rested = async (): Promise<void> => {
+    for (let n = 0; n < 20; n++) await settled();
+  };
+  posted.length = 0;
+  render(h(App, {}), page.body as unknown as Element);
+  while (!posted.some(({ type }) => type === "ready")) await settled();
+  const say = async (data: object): Promise<void> => {
+    for (const listener of [...heard]) listener({ data });
+    await rested();
+  };
+  const show = (sessionId: string, over: Partial<SessionLoadResult> = {}, state: Partial<ViewState> = {}): Promise<void> =>
+    say({ type: "state", state: { ...EMPTY, session: fromLoad(loaded({ session: named(sessionId), ...over })), ...state } });
+  const close = (): void => render(null, page.body as unknown as Element);
+  return { body: page.body, host, say, show, rested, close };
+}
+
+const button = (body: FakeNode, label: string): FakeNode | undefined => body.all("button").find((one) => words(one) === label);
+
+let n = 0;
+let id = "";
+beforeEach(() => (id = `app${++n}`));
+
+test("what is given back during an edit of an earlier message goes to the draft put aside", async () => {
+  const { body, host, say, show, rested, close } = await page();
+  await show(id);
+  host.saveDraft(id, { text: "half a thought", files: [] });
+  await say({ type: "restore", text: "the earlier message", attachments: [], instead: "m1" });
+  await say({ type: "restore", text: "not sent", attachments: [] });
+  assert.deepEqual(host.draftOf(id), { text: "the earlier message", files: [], instead: "m1" });
+  click(button(body, "Cancel"));
+  await rested();
+  assert.equal(host.draftOf(id).text, "not sent\n\nhalf a thought");
+  close();
+});

@@ -88,6 +88,8 @@ export type PageCommand = (typeof ASKING_COMMANDS | typeof OTHER_COMMANDS)[numbe
 export interface Shown {
   surrounding: Surrounding;
   session: SessionState | null;
+  /** True while messages from the disk stand for the session: its requests and queue are not known yet. */
+  previewed: boolean;
   outbox: readonly Outgoing[];
   choices: Choices;
   changes: Changes;

@@ -456,6 +456,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.show({
       surrounding: surrounding.value,
       session: sessions.state ?? null,
+      previewed: sessions.previewed,
       outbox: sessions.outbox,
       choices: review.choices,
       changes: history.byCall(),

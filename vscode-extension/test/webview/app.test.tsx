@@ -63,3 +63,32 @@ test("what is given back during an edit of an earlier message goes to the draft 
   assert.equal(host.draftOf(id).text, "not sent\n\nhalf a thought");
   close();
 });
+
+const stopped = (requestId: string) => event(5, "permission_replied", { requestId, reply: "canceled", feedback: null, by: "", remembered: null, scope: "session", answers: [] });
+const ended = event(6, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "", errorKind: "" });
+
+test("what was begun for a request that ended with its turn is given back, others are not", async () => {
+  const { host, say, show, close } = await page();
+  const [one, two, other] = [request("r1", { toolCallId: "c1", traceId: id }), request("r2", { toolCallId: "c2", traceId: id }), request("r3", { traceId: `${id}x` })];
+  await show(id, { session: { ...named(id), status: "waiting" }, pending: [one, two] });
+  for (const asked of [one, two, other]) host.saveAnswer(asked, { feedback: `for ${asked.requestId}` });
+  await say({ type: "updates", of: "session", updates: [stopped("r1")] });
+  assert.equal(host.draftOf(id).text, "");
+  await say({ type: "updates", of: "session", updates: [ended] });
+  assert.equal(host.draftOf(id).text, "for r1");
+  assert.deepEqual([one, two, other].map((asked) => host.answerOf(asked).feedback), [undefined, "for r2", "for r3"]);
+  close();
+});
+
+test("what was begun for a request that ended out of sight is given back once its session is at rest", async () => {
+  const { host, show, close } = await page();
+  const one = request("r1", { traceId: id });
+  host.saveAnswer(one, { feedback: "half a thought" });
+  // Messages from the disk stand for the session: its requests are not known yet.
+  await show(id, {}, { previewed: true });
+  await show(id, { session: { ...named(id), status: "running" } });
+  assert.equal(host.draftOf(id).text, "");
+  await show(id);
+  assert.deepEqual([host.draftOf(id).text, host.answerOf(one)], ["half a thought", {}]);
+  close();
+});

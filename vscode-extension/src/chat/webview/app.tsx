@@ -10,7 +10,7 @@ import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { useKeptFocus } from "./focus";
-import { draftOf, keptDraft, post, saveDraft, setAside, takeBegun, type Draft } from "./host";
+import { draftOf, keptDraft, post, saveDraft, setAside, takeBegun, takeEnded, type Draft } from "./host";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { PlanStrip, showSection } from "./plan";
@@ -75,7 +75,9 @@ export function App(): JSX.Element {
       }
       const begun = message.type === "updates" && message.of === "session" ? takeBegun(latest.current.session, message.updates) : [];
       change(reduce(latest.current, message, following.current));
-      for (const words of begun) addToDraft(words);
+      const now = latest.current;
+      const ended = now.session && !now.previewed && atRest(now.session, message) ? takeEnded(now.session) : [];
+      for (const words of [...begun, ...ended]) addToDraft(words);
       if (message.type === "focus") field.current?.focus();
       if (message.type === "showGoal") {
         const tree = latest.current.session?.goalTree;
@@ -142,6 +144,12 @@ export function App(): JSX.Element {
       <Announcer session={session} shown={shown} />
     </>
   );
+}
+
+/** Return true if a message tells that the session's turn has ended, or brings the session without one. */
+function atRest({ session }: SessionState, message: ToWebview): boolean {
+  if (message.type === "state") return "session" in message.state && session.status === "idle";
+  return message.type === "updates" && message.of === "session" && message.updates.some((update) => "event" in update && update.event.event === "turn_ended");
 }
 
 /** Return the draft with the host's text or files added. */

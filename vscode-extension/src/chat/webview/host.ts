@@ -108,7 +108,7 @@ export function saveAnswer(request: PermissionRequest, answer: Written["answers"
 /** Return what the user had begun to write for requests that were answered elsewhere; it is no longer kept with them. */
 export function takeBegun(session: SessionState | null, updates: readonly Update[]): string[] {
   return updates.flatMap((update) => {
-    // Without a name, the request ended with its daemon, and the next one asks again.
+    // Without a name, the request ended with its turn (see `takeEnded`), or with its daemon, and the next one asks again.
     if (!("event" in update) || update.event.event !== "permission_replied" || update.event.by === "") return [];
     const { requestId } = update.event;
     const request = session?.pending.find((one) => one.requestId === requestId);
@@ -117,6 +117,16 @@ export function takeBegun(session: SessionState | null, updates: readonly Update
     saveAnswer(request, undefined);
     return [words];
   });
+}
+
+/** Return what the user had begun to write for requests of a session at rest that are no longer open; it is no longer kept with them. */
+export function takeEnded({ session, pending }: SessionState): string[] {
+  const open = new Set(pending.map(keyOf));
+  const isEnded = ([key]: [string, unknown]): boolean => key.startsWith(`${session.trace.traceId} `) && !open.has(key);
+  const all = Object.entries(written.answers);
+  const ended = all.filter(isEnded);
+  if (ended.length > 0) keep({ ...written, answers: Object.fromEntries(all.filter((one) => !isEnded(one))) });
+  return ended.map(([, answer]) => wordsOf(answer)).filter(Boolean);
 }
 
 /** Return the edited text of a queued prompt; null when it is not being edited. */

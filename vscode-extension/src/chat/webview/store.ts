@@ -27,6 +27,7 @@ export const EMPTY: ViewState = {
     active: null,
   },
   session: null,
+  previewed: false,
   outbox: [],
   choices: {},
   changes: {},

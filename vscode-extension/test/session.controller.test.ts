@@ -332,6 +332,20 @@ test("the words of an answer that comes too late are given back", async () => {
   assert.deepEqual(back, ["Use the other table.", "as before"]);
 });
 
+test("the words of an answer are given back once, also when its session is gone", async () => {
+  const { daemon, sessions } = make();
+  const back: string[] = [];
+  sessions.onUndelivered(({ text }) => back.push(text));
+  await sessions.open("s1");
+  const gone = (code: number) => () => {
+    throw Object.assign(new Error("gone"), { code });
+  };
+  daemon.answers["permission/reply"] = gone(ErrorCode.UNKNOWN_REQUEST);
+  daemon.answers["session/load"] = gone(ErrorCode.UNKNOWN_SESSION);
+  assert.equal(await sessions.reply("r1", { reply: "reject", feedback: "Use the other table." }), false);
+  assert.deepEqual(back, ["Use the other table."]);
+});
+
 test("blank feedback is no feedback", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");

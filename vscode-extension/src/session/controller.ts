@@ -309,7 +309,8 @@ export class SessionController extends Observable<Change> {
       if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;
       void notify("info", t("This request is no longer open."));
       this.giveBack(answer);
-      if (this.sessionId) await this.open(this.sessionId);
+      // The answer was dealt with, whether or not the session can be loaded again.
+      if (this.sessionId) await this.open(this.sessionId).catch((cause: unknown) => this.log.warn(`after an answer: ${asProblem(cause).message}`));
       return false;
     }
   }

@@ -28,7 +28,7 @@ function make(files: FileDiff[] | Error = [], changedFor: string[] = []) {
     sessions: sessions as unknown as SessionController,
     history: history as unknown as FileHistory,
   });
-  return { commands, asked, sessions };
+  return { commands, asked, sessions, history };
 }
 
 /** JSON-RPC's own. */
@@ -119,6 +119,17 @@ test("while a turn runs only a goal with file changes is worth a question", asyn
   await withChanges.commands.abandon("1");
   assert.equal(withChanges.asked.length, 1);
   assert.match(shown.at(-1) ?? "", /would stay:\nThe session is at work\.\n\[Abandon\]$/);
+});
+
+test("the files of a goal are asked about as its own session knew them", async () => {
+  const { commands, asked, sessions, history } = make(refusal(ErrorCode.BUSY, "The session is at work."), ["2"]);
+  answers.push("wrong way", undefined);
+  const done = commands.abandon("2");
+  Object.assign(sessions, { sessionId: "s2", state: fromLoad(loaded()), required: () => "s2" });
+  history.value = { changes: [] };
+  await done;
+  assert.equal(asked.length, 1);
+  assert.match(shown.at(-1) ?? "", /^Abandon goal “1\.1 Goal 2”\?/);
 });
 
 test("nothing to take back is no trouble, other refusals are thrown", async () => {

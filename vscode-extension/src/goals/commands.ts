@@ -89,20 +89,21 @@ export class GoalCommands {
     const goal = this.goal(goalId);
     if (!goal) return;
     const about = this.about(goalId);
+    const question = t("Abandon goal “{0}”?", this.name(goal));
+    const changedFiles = this.changedFiles(goal);
     const reason = await ask({
       title: t("Abandon goal “{0}”", this.name(goal)),
       prompt: t("Why are you dropping it? The agent keeps this reason."),
     });
     if (reason === undefined) return;
-    const revertFiles = await this.askAboutFiles(goal, { ...about, reason });
+    const revertFiles = await this.askAboutFiles(question, changedFiles, { ...about, reason });
     if (revertFiles === undefined) return;
     const { files } = await this.parts.daemon.request("goalwright/goal/abandon", { ...about, reason, revertFiles });
     if (revertFiles) tell(plural(files.length, "reverted the changes of {0} file", "reverted the changes of {0} files"));
   }
 
   /** Ask whether to revert a goal's file changes, if there are any. Undefined: cancel. */
-  private async askAboutFiles(goal: Goal, about: { sessionId: string; goalId: string; reason: string }): Promise<boolean | undefined> {
-    const question = t("Abandon goal “{0}”?", this.name(goal));
+  private async askAboutFiles(question: string, changedFiles: boolean, about: { sessionId: string; goalId: string; reason: string }): Promise<boolean | undefined> {
     let planned: GoalResult;
     try {
       planned = await this.parts.daemon.request("goalwright/goal/abandon", { ...about, revertFiles: true, dryRun: true });
@@ -111,7 +112,7 @@ export class GoalCommands {
       // No files were changed for this goal.
       if (code === ErrorCode.UNKNOWN_REQUEST) return false;
       // Nothing can be reverted while a turn runs, which matters only if files were changed.
-      if (code === ErrorCode.BUSY && !this.changedFiles(goal)) return false;
+      if (code === ErrorCode.BUSY && !changedFiles) return false;
       if (code !== ErrorCode.HISTORY_CONFLICT && code !== ErrorCode.BUSY) throw error;
       const { message, detail } = headline((error as Error).message);
       const words = [t("Its file changes cannot be reverted now and would stay:"), message, detail].filter(Boolean).join("\n");

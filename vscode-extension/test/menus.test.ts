@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { ChatView } from "../src/chat/view";
 import type { Daemon } from "../src/daemon/daemon";
 import { failedTest, menuCommands } from "../src/editor/menus";
-import { make } from "./fakes/session";
+import { make, settled } from "./fakes/session";
 import { extensions } from "./fakes/vscode";
 
 const FAILED = { name: "test_total", path: "tests/test_a.py", line: 7, message: "AssertionError: 1 != 2" };
@@ -61,19 +61,41 @@ test("records of sessions are not in the way in the Explorer", () => {
   assert.equal(configurationDefaults["files.exclude"]?.["**/.trace"], true);
 });
 
-test("a commit message that the model wrote leaves what was typed meanwhile", async () => {
+/** A repository, and the command that writes its commit message with the answers of `write`. */
+function committing(write: () => unknown) {
   const { daemon, sessions } = make();
-  const repository = { diff: () => Promise.resolve("+one"), log: () => Promise.resolve([]), inputBox: { value: "" } };
-  extensions.getExtension = () => ({ activate: () => Promise.resolve({ getAPI: () => ({ getRepository: () => repository }) }) });
+  const inputBox = { value: "" };
+  // VS Code makes another object each time it is asked.
+  const getRepository = () => ({ rootUri: "/w", diff: () => Promise.resolve("+one"), log: () => Promise.resolve([]), inputBox });
+  extensions.getExtension = () => ({ activate: () => Promise.resolve({ getAPI: () => ({ getRepository }) }) });
   Object.assign(daemon.state, { status: { model: "demo/demo" } });
+  daemon.answers["model/commitMessage"] = write;
   const { commitMessage } = menuCommands({ daemon: daemon as unknown as Daemon, sessions, chat: {} as ChatView });
-  daemon.answers["model/commitMessage"] = () => ({ message: "Add one", error: "" });
-  await commitMessage?.({ rootUri: {} });
-  assert.equal(repository.inputBox.value, "Add one");
-  daemon.answers["model/commitMessage"] = () => {
-    repository.inputBox.value = "Refs 12";
+  return { inputBox, commitMessage: async () => commitMessage?.({ rootUri: {} }) };
+}
+
+test("a commit message that the model wrote leaves what was typed meanwhile", async () => {
+  let typed = "";
+  const { inputBox, commitMessage } = committing(() => {
+    if (typed) inputBox.value = typed;
     return { message: "Add one", error: "" };
-  };
-  await commitMessage?.({ rootUri: {} });
-  assert.equal(repository.inputBox.value, "Add one\n\nRefs 12");
+  });
+  await commitMessage();
+  assert.equal(inputBox.value, "Add one");
+  typed = "Refs 12";
+  await commitMessage();
+  assert.equal(inputBox.value, "Add one\n\nRefs 12");
+});
+
+test("a second click while a commit message is written writes no other", async () => {
+  let written = 0;
+  let fails = true;
+  const { inputBox, commitMessage } = committing(async () => {
+    await settled();
+    return { message: `Message ${++written}`, error: fails ? "No key." : "" };
+  });
+  await assert.rejects(commitMessage(), /No key/);
+  fails = false;
+  await Promise.all([commitMessage(), commitMessage()]);
+  assert.deepEqual([written, inputBox.value], [2, "Message 2"]);
 });

@@ -86,7 +86,8 @@ export async function terminal(): Promise<Attachment> {
 interface Git {
   getAPI(version: 1): { repositories: readonly Repository[]; getRepository(uri: vscode.Uri): Repository | null };
 }
-interface Repository {
+export interface Repository {
+  rootUri: vscode.Uri;
   diff(cached?: boolean): Promise<string>;
   log(options: { maxEntries: number }): Promise<readonly { message: string }[]>;
   inputBox: { value: string };

@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import type { ChatView } from "../chat/view";
 import type { Parts } from "../extension";
-import { gitRepository, nameOf, spanOf } from "../composer/context";
+import { gitRepository, nameOf, spanOf, type Repository } from "../composer/context";
 import { workspaceFolder } from "../daemon/environment";
 import type { Daemon } from "../daemon/daemon";
 import { t } from "../l10n";
@@ -55,31 +55,43 @@ function testOf(argument: unknown): { name: string; path: string; line: number |
   return { name: test?.label ?? "", path: uri ? nameOf(uri) : "", line: where && where.range.start.line + 1, message: text };
 }
 
+/** Repositories for which a commit message is being written. */
+const underWay = new Set<string>();
+
 /** Write a commit message for the staged changes, or else for all changes, into the source control input box. */
 async function commitMessage(daemon: Daemon, control: unknown): Promise<void> {
   const root = (control as vscode.SourceControl | undefined)?.rootUri ?? workspaceFolder()?.uri;
   const repository = root && (await gitRepository(root));
   if (!repository) throw new Error(t("VS Code knows no git repository for this folder."));
+  const key = repository.rootUri.toString();
+  if (underWay.has(key)) return;
+  underWay.add(key);
   const options = { location: vscode.ProgressLocation.SourceControl, title: t("Writing a commit message…") };
-  await vscode.window.withProgress(options, async () => {
-    const staged = await repository.diff(true);
-    const changes = staged.trim() ? staged : await repository.diff(false);
-    if (!changes.trim()) throw new Error(t("There are no changes to write a message for. Stage new files first."));
-    const before = repository.inputBox.value;
-    const recent = await repository.log({ maxEntries: RECENT }).catch(() => []);
-    await daemon.connect();
-    const { state } = daemon;
-    const model = state.phase === "connected" ? state.status.model : "";
-    const answer = await daemon.request("goalwright/model/commitMessage", {
-      model,
-      changes,
-      recent: recent.map(({ message }) => message.split("\n", 1)[0] ?? ""),
-    });
-    if (answer.error) throw new Error(answer.error);
-    // The user may have typed while the model wrote.
-    const typed = repository.inputBox.value;
-    repository.inputBox.value = typed === before ? answer.message : `${answer.message}\n\n${typed}`;
+  try {
+    await vscode.window.withProgress(options, () => writeMessage(daemon, repository));
+  } finally {
+    underWay.delete(key);
+  }
+}
+
+async function writeMessage(daemon: Daemon, repository: Repository): Promise<void> {
+  const staged = await repository.diff(true);
+  const changes = staged.trim() ? staged : await repository.diff(false);
+  if (!changes.trim()) throw new Error(t("There are no changes to write a message for. Stage new files first."));
+  const before = repository.inputBox.value;
+  const recent = await repository.log({ maxEntries: RECENT }).catch(() => []);
+  await daemon.connect();
+  const { state } = daemon;
+  const model = state.phase === "connected" ? state.status.model : "";
+  const answer = await daemon.request("goalwright/model/commitMessage", {
+    model,
+    changes,
+    recent: recent.map(({ message }) => message.split("\n", 1)[0] ?? ""),
   });
+  if (answer.error) throw new Error(answer.error);
+  // The user may have typed while the model wrote.
+  const typed = repository.inputBox.value;
+  repository.inputBox.value = typed === before ? answer.message : `${answer.message}\n\n${typed}`;
 }
 
 /** Largest part of a test's message in the prompt, in characters. */

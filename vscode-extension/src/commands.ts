@@ -176,7 +176,7 @@ async function send({ review, sessions, log }: Parts, request: PermissionRequest
   } catch (error) {
     const { message } = asProblem(error);
     log.warn(`answer: ${message}`);
-    sessions.giveBack(given);
+    sessions.giveBack(given, request.traceId);
     void notify("error", message);
   }
 }

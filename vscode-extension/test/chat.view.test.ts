@@ -114,6 +114,23 @@ test("words that were not taken come back to the composer", async () => {
   view.dispose();
 });
 
+test("words that were not taken go to the session of their request", async () => {
+  let fail: (error: Error) => void = () => undefined;
+  const answer = () => new Promise((_, reject) => (fail = reject));
+  const { sessions, view, open } = chat({ pending: () => request("r1"), answer });
+  await sessions.open("s1");
+  const page = open();
+  for (const error of [new Error("Not valid."), Object.assign(new Error("Pending response rejected"), { code: -32_097 })]) {
+    page.said.fire({ type: "reply", requestId: "r1", answer: { reply: "reject", feedback: "use tabs" }, typed: "use tabs" });
+    await sessions.open("s2");
+    fail(error);
+    await settled();
+  }
+  const backs = page.posted.filter(({ type }) => type === "restore");
+  assert.deepEqual(backs.map(({ sessionId, text }) => [sessionId, text]), [["s1", "use tabs"], ["s1", "use tabs"]]);
+  view.dispose();
+});
+
 test("text that could not be sent waits for the page", async () => {
   const { daemon, sessions, view, open } = chat();
   daemon.answers["session/prompt"] = () => {

@@ -332,6 +332,31 @@ test("the words of an answer that comes too late are given back", async () => {
   assert.deepEqual(back, ["Use the other table.", "as before"]);
 });
 
+test("what comes back belongs to the session that it was written in", async () => {
+  const { daemon, sessions } = make();
+  const back: unknown[] = [];
+  sessions.onUndelivered(({ sessionId, text }) => back.push([sessionId, text]));
+  const late = (name: string, then: () => unknown): void => {
+    daemon.answers[name] = async () => {
+      await sessions.open("s2");
+      return then();
+    };
+  };
+  await sessions.open("s1");
+  late("permission/reply", () => ({ accepted: false, by: "terminal" }));
+  await sessions.reply("r1", { reply: "reject", feedback: "Use the other table." });
+  await sessions.open("s1");
+  const full = (): never => {
+    throw new Error("The disk is full.");
+  };
+  late("session/prompt", full);
+  await sessions.prompt("go on");
+  await sessions.startNew();
+  late("session/new", full);
+  await sessions.prompt("hello");
+  assert.deepEqual(back, [["s1", "Use the other table."], ["s1", "go on"], ["", "hello"]]);
+});
+
 test("the words of an answer are given back once, also when its session is gone", async () => {
   const { daemon, sessions } = make();
   const back: string[] = [];

@@ -106,7 +106,8 @@ export type ToWebview =
   | { type: "focus" }
   | { type: "showGoal"; goalId: string }
   | { type: "insert"; text: string }
-  | { type: "restore"; text: string; attachments: Attachment[]; instead?: string }
+  /** `sessionId`: the session whose draft takes it, empty for a new one; without it, the session on display. */
+  | { type: "restore"; sessionId?: string; text: string; attachments: Attachment[]; instead?: string }
   | { type: "attach"; attachments: Attachment[]; mention?: string }
   | { type: "unattached"; mention: string; reason: string }
   | { type: "completions"; id: number; rows: readonly Completion[]; nothing: string };

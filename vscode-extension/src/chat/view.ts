@@ -92,7 +92,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.showBadge();
       }),
       parts.attention.onDidChange(() => this.showBadge()),
-      sessions.onUndelivered(({ text, attachments }) => this.giveBack(text, attachments)),
+      sessions.onUndelivered(({ sessionId, text, attachments }) => this.giveBack(text, attachments, { sessionId })),
       surrounding.onDidChange((value) => this.show({ surrounding: value })),
       review.onDidChange(() => this.show({ choices: review.choices })),
       explorations.onDidChange(() => this.show({ explored: explorations.shown })),
@@ -326,7 +326,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Put an earlier message into the composer, where it replaces the original when sent. */
   private async editAgain(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     // Sessions that came with the folder cannot be forked, so the message is sent again.
-    this.giveBack(text, attachments, this.parts.sessions.state?.session.foreign ? undefined : messageId);
+    this.giveBack(text, attachments, this.parts.sessions.state?.session.foreign ? {} : { instead: messageId });
     await this.focus();
   }
 
@@ -342,16 +342,16 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       forked = true;
     } finally {
       // Another session that was opened meanwhile has no such message.
-      if (!forked) this.giveBack(text, attachments, sessionId === sessions.sessionId ? messageId : undefined);
+      if (!forked) this.giveBack(text, attachments, sessionId === sessions.sessionId ? { instead: messageId } : {});
     }
     await this.prompt(text, attachments, "queue");
   }
 
   /** Put a message back into the composer. `instead`: the earlier message that it replaces. */
-  private giveBack(text: string, attachments: readonly Attachment[], instead?: string): void {
+  private giveBack(text: string, attachments: readonly Attachment[], about: Pick<Restored, "instead" | "sessionId"> = {}): void {
     // The active file is attached again when the prompt is sent.
     const own = attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE);
-    this.restore({ text, attachments: own, ...(instead === undefined ? {} : { instead }) });
+    this.restore({ text, attachments: own, ...about });
   }
 
   private restore(what: Omit<Restored, "type">): void {
@@ -423,13 +423,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private async answer(requestId: string, answer: Answer, typed?: string): Promise<void> {
     const { review, sessions, daemon, log } = this.parts;
     const request = review.pending(requestId);
+    const sessionId = request?.traceId ?? sessions.sessionId ?? "";
     try {
       await (request ? review.answer(request, answer) : sessions.reply(requestId, answer));
     } catch (error) {
       // The card shows the error and keeps its fields. Without a daemon it is made anew, when it asks again.
       log.warn(`answer: ${asProblem(error).message}`);
-      if (!request || connectionLost(error) || daemon.state.phase !== "connected") sessions.giveBack(answer);
-      else if (typed) this.restore({ text: typed, attachments: [] });
+      if (!request || connectionLost(error) || daemon.state.phase !== "connected") sessions.giveBack(answer, sessionId);
+      else if (typed) this.restore({ sessionId, text: typed, attachments: [] });
       if (!request) throw error;
     }
   }

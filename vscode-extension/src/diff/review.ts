@@ -266,7 +266,7 @@ export class Review extends Observable {
       this.setError(request, "");
       const { files, texts } = answer.reply === "reject" ? { files: [], texts: new Map<string, string>() } : await this.files(request);
       this.ours.add(requestId);
-      const first = await this.sessions.reply(requestId, answer, files);
+      const first = await this.sessions.reply(requestId, answer, files, request.traceId);
       if (!first) this.quietly(this.offer(texts, ""));
     } catch (error) {
       this.ours.delete(requestId);

@@ -38,6 +38,13 @@ interface Sent {
   files: number;
 }
 
+/** Words and files that come back to the session they were written in. An empty id: to a new session. */
+interface Undelivered {
+  sessionId: string;
+  text: string;
+  attachments: Attachment[];
+}
+
 /** A file for a prompt: its contents as base64 in `data`; without data, the daemon reads the path `name`. */
 export type Attachment = FilePart;
 
@@ -57,7 +64,7 @@ const RECENT = 10;
 /** The current session, kept in sync with the daemon by events. All views show this state. */
 export class SessionController extends Observable<Change> {
   private readonly answered = new vscode.EventEmitter<{ request: PermissionRequest; by: string }>();
-  private readonly undelivered = new vscode.EventEmitter<{ text: string; attachments: Attachment[] }>();
+  private readonly undelivered = new vscode.EventEmitter<Undelivered>();
   /** Fires when a request was answered, here or elsewhere. */
   readonly onDidAnswer = this.answered.event;
   /** Fires for a prompt that did not reach the daemon or was rejected, and for the words of an answer that came too late. */
@@ -252,7 +259,7 @@ export class SessionController extends Observable<Change> {
       // Without an answer, the prompt may still be running; the next load shows this (see settleOutbox).
       this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
       if (unsent()) {
-        this.undelivered.fire({ text, attachments });
+        this.undelivered.fire({ sessionId: sent.sessionId ?? "", text, attachments });
         if (this.daemon.state.phase === "connected") void notify("error", asProblem(error).message);
       }
     } finally {
@@ -291,11 +298,11 @@ export class SessionController extends Observable<Change> {
   }
 
   /**
-   * Answer a request; the first answer wins, wherever it was given. `files`: files accepted in part or with edits.
+   * Answer a request of a session; the first answer wins, wherever it was given. `files`: files accepted in part or with edits.
    * Returns false, after notifying the user and returning the words, when this answer came too late. Throws the
    * daemon's error if it rejects the answer.
    */
-  async reply(requestId: string, answer: Answer, files: FileAnswer[] = []): Promise<boolean> {
+  async reply(requestId: string, answer: Answer, files: FileAnswer[] = [], sessionId = this.sessionId): Promise<boolean> {
     const { reply, feedback, grants, scope, answers } = answer;
     const remember = reply === "always" && grants ? { grants, scope: scope ?? "session" } : {};
     try {
@@ -303,12 +310,12 @@ export class SessionController extends Observable<Change> {
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
       if (accepted) return true;
       void notify("info", tooLate(by));
-      this.giveBack(answer);
+      this.giveBack(answer, sessionId);
       return false;
     } catch (error) {
       if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;
       void notify("info", t("This request is no longer open."));
-      this.giveBack(answer);
+      this.giveBack(answer, sessionId);
       // The answer was dealt with, whether or not the session can be loaded again.
       if (this.sessionId) await this.open(this.sessionId).catch((cause: unknown) => this.log.warn(`after an answer: ${asProblem(cause).message}`));
       return false;
@@ -316,9 +323,9 @@ export class SessionController extends Observable<Change> {
   }
 
   /** Return the words of an answer that was not taken to the user. */
-  giveBack(answer: Answer): void {
+  giveBack(answer: Answer, sessionId = this.sessionId): void {
     const text = wordsOf(answer);
-    if (text) this.undelivered.fire({ text, attachments: [] });
+    if (text) this.undelivered.fire({ sessionId: sessionId ?? "", text, attachments: [] });
   }
 
   /** Return the id of the current session. Throws an error with a message for the user when there is none. */

@@ -64,6 +64,15 @@ test("what is given back during an edit of an earlier message goes to the draft 
   close();
 });
 
+test("what is given back goes to the session that it was written in", async () => {
+  const { host, say, show, close } = await page();
+  await show(id);
+  await say({ type: "restore", sessionId: `${id}x`, text: "for the other one", attachments: [] });
+  await say({ type: "restore", sessionId: "", text: "for a new one", attachments: [] });
+  assert.deepEqual([id, `${id}x`, ""].map((one) => host.draftOf(one).text), ["", "for the other one", "for a new one"]);
+  close();
+});
+
 const stopped = (requestId: string) => event(5, "permission_replied", { requestId, reply: "canceled", feedback: null, by: "", remembered: null, scope: "session", answers: [] });
 const ended = event(6, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "", errorKind: "" });
 

@@ -85,8 +85,8 @@ export function App(): JSX.Element {
         if (!showSection(message.goalId)) tree?.goals.some((goal) => chain(tree, goal.id).some(({ id }) => id === message.goalId) && showSection(goal.id));
       }
       if (message.type === "insert" || message.type === "restore" || message.type === "attach") {
-        const shown = sessionId ?? "";
-        const id = message.type === "restore" && message.instead === undefined ? keptDraft(shown) : shown;
+        const owner = (message.type === "restore" ? message.sessionId : undefined) ?? sessionId ?? "";
+        const id = message.type === "restore" && message.instead === undefined ? keptDraft(owner) : owner;
         if (message.type === "restore" && message.instead !== undefined && draftOf(id).instead === undefined) setAside(id);
         saveDraft(id, changed(draftOf(id), message));
         setVersion((n) => n + 1);

@@ -54,7 +54,9 @@ test("a command is a word behind a slash; paths and sentences about them are pro
   assert.deepEqual(slash("plan", "a cache", []), { kind: "prompt", text: "@plan a cache" });
   assert.deepEqual(slash("compact", "", []), { kind: "command", command: "compact", words: "" });
   assert.deepEqual(slash("compact", "keep the numbers", []), { kind: "command", command: "compact", words: "keep the numbers" });
-  assert.equal(slash("undo", "what you did to the tests", [])?.kind, "problem");
+  for (const name of ["undo", "fork"]) assert.equal(slash(name, "what you did to the tests", [])?.kind, "problem");
+  // These only ask, so their words do no harm.
+  for (const name of ["model", "mode", "agent", "budget"]) assert.equal(slash(name, "5", [])?.kind, "command");
   assert.deepEqual(commandRows("mo", []).map(({ label, send }) => [label, send]), [["/model", true], ["/mode", true]]);
   assert.deepEqual(commandRows("mode", []).map(({ label }) => label), ["/mode", "/model"], "Enter takes what was typed in full");
   assert.equal(new Set(BUILT_INS.map(({ name }) => name)).size, BUILT_INS.length);

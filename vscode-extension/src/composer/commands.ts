@@ -11,8 +11,8 @@ interface BuiltIn {
   prompt?: (words: string) => string;
   /** True when the command needs words after it. */
   needsWords?: boolean;
-  /** True when the VS Code command takes words. */
-  takesWords?: boolean;
+  /** True when the VS Code command acts at once and takes no words. */
+  wordless?: boolean;
   /** The context to attach. */
   mention?: string;
 }
@@ -22,10 +22,10 @@ export const BUILT_INS: readonly BuiltIn[] = [
   { name: "plan", detail: t("Plan a task first, without changing files"), prompt: (words) => `@plan ${words}`, needsWords: true },
   { name: "explore", detail: t("Try several approaches in parallel and compare them"), prompt: (words) => t("Explore several approaches to this in parallel branches, and compare them: {0}", words), needsWords: true },
   { name: "review", detail: t("Review the uncommitted changes"), prompt: (words) => [t("Review my uncommitted changes. Look for bugs, missing tests and unclear code. Change nothing."), words].filter(Boolean).join(" "), mention: "changes" },
-  { name: "new", detail: t("Start a new session"), command: "newSession", takesWords: true },
-  { name: "fork", detail: t("Start a new session with this conversation"), command: "forkSession" },
-  { name: "compact", detail: t("Summarize the conversation to free context"), command: "compact", takesWords: true },
-  { name: "undo", detail: t("Undo the last file change"), command: "undoChange" },
+  { name: "new", detail: t("Start a new session"), command: "newSession" },
+  { name: "fork", detail: t("Start a new session with this conversation"), command: "forkSession", wordless: true },
+  { name: "compact", detail: t("Summarize the conversation to free context"), command: "compact" },
+  { name: "undo", detail: t("Undo the last file change"), command: "undoChange", wordless: true },
   { name: "model", detail: t("Choose the model"), command: "chooseModel" },
   { name: "agent", detail: t("Choose the agent of this session"), command: "chooseAgent" },
   { name: "mode", detail: t("Choose what runs without asking"), command: "setMode" },
@@ -62,7 +62,7 @@ export function slash(name: string, words: string, own: readonly CommandInfo[]):
   const shipped = BUILT_INS.find((one) => one.name === name);
   if (shipped?.needsWords && !words) return { kind: "problem", text: t("Write the task after /{0}.", name) };
   if (shipped?.prompt) return { kind: "prompt", text: shipped.prompt(words), ...(shipped.mention ? { mention: shipped.mention } : {}) };
-  if (shipped?.command && words && !shipped.takesWords) return { kind: "problem", text: t("/{0} takes no text. Remove the text, or begin it with another word.", name) };
+  if (shipped?.wordless && words) return { kind: "problem", text: t("/{0} takes no text. Remove the text, or begin it with another word.", name) };
   if (shipped?.command) return { kind: "command", command: shipped.command, words };
   if (own.some((one) => one.name.toLowerCase() === name)) return undefined;
   // A single word after a slash is a mistyped command; more words may be a sentence that begins with a path.

@@ -106,11 +106,14 @@ test("words that were not taken come back to the composer", async () => {
   page.said.fire({ type: "editQueue", promptId: "p1", text: null });
   await settled();
   assert.deepEqual(restored(page), ["in the composer", "edited"]);
+  const refusals = (): unknown[] => page.posted.filter(({ type }) => type === "refused");
+  assert.deepEqual(refusals(), [{ type: "refused", requestId: "r1" }, { type: "refused", requestId: "r1" }]);
   // The state follows a moment later.
   error = Object.assign(new Error("Pending response rejected"), { code: -32_097 });
   page.said.fire({ type: "reply", requestId: "r1", answer: { reply: "once", answers: [{ chosen: ["a"], text: "typed in the card" }] } });
   await settled();
   assert.equal(restored(page).at(-1), "typed in the card");
+  assert.equal(refusals().length, 2);
   view.dispose();
 });
 

@@ -108,6 +108,8 @@ export type ToWebview =
   | { type: "insert"; text: string }
   /** `sessionId`: the session whose draft takes it, empty for a new one; without it, the session on display. */
   | { type: "restore"; sessionId?: string; text: string; attachments: Attachment[]; instead?: string }
+  /** The daemon rejected the answer to a request, which keeps its card. */
+  | { type: "refused"; requestId: string }
   | { type: "attach"; attachments: Attachment[]; mention?: string }
   | { type: "unattached"; mention: string; reason: string }
   | { type: "completions"; id: number; rows: readonly Completion[]; nothing: string };

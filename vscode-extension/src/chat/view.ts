@@ -430,7 +430,10 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       // The card shows the error and keeps its fields. Without a daemon it is made anew, when it asks again.
       log.warn(`answer: ${asProblem(error).message}`);
       if (!request || connectionLost(error) || daemon.state.phase !== "connected") sessions.giveBack(answer, sessionId);
-      else if (typed) this.restore({ sessionId, text: typed, attachments: [] });
+      else {
+        this.post({ type: "refused", requestId });
+        if (typed) this.restore({ sessionId, text: typed, attachments: [] });
+      }
       if (!request) throw error;
     }
   }

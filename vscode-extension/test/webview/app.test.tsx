@@ -101,3 +101,31 @@ test("what was begun for a request that ended out of sight is given back once it
   assert.deepEqual([host.draftOf(id).text, host.answerOf(one)], ["half a thought", {}]);
   close();
 });
+
+test("the answers of a card are sent again after the daemon rejected them", async () => {
+  const { body, host, say, show, close } = await page();
+  const questions = ["DB?", "Name?"].map((text) => ({ text, options: [{ label: "Postgres", description: "" }], multiple: false }));
+  const asked = request("r1", { traceId: id, questions });
+  const begun = { answers: [{ chosen: ["Postgres"], text: "" }, { chosen: [], text: "" }] };
+  host.saveAnswer(asked, begun);
+  const connection = { phase: "connected" as const, text: "", actions: [] };
+  await show(id, { session: { ...named(id), status: "waiting" }, pending: [asked] }, { surrounding: { ...EMPTY.surrounding, connection } });
+  const refused = (): Promise<void> => say({ type: "refused", requestId: "r1" });
+  const send = async (text: string): Promise<unknown> => {
+    await say({ type: "restore", text, attachments: [] });
+    const [form] = body.all("form");
+    const [name, submit] = [...(form?.listeners ?? [])].find(([one]) => one.toLowerCase().startsWith("submit")) ?? [];
+    submit?.call(form, { type: name, preventDefault() {} });
+    return (posted.findLast(({ type }) => type === "reply") as { answer?: { answers: unknown } } | undefined)?.answer?.answers;
+  };
+  await send("too long");
+  assert.deepEqual(host.answerOf(asked), {});
+  await refused();
+  assert.deepEqual(await send("ok"), [{ chosen: ["Postgres"], text: "" }, { chosen: [], text: "ok" }]);
+  await refused();
+  click(button(body, "Send answer"));
+  assert.deepEqual(host.answerOf(asked), {});
+  await refused();
+  assert.deepEqual(host.answerOf(asked), begun);
+  close();
+});

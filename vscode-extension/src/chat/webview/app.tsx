@@ -10,7 +10,7 @@ import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { useKeptFocus } from "./focus";
-import { draftOf, keptDraft, post, saveDraft, setAside, takeBegun, takeEnded, type Draft } from "./host";
+import { draftOf, keepRefused, keptDraft, post, saveDraft, setAside, takeBegun, takeEnded, type Draft } from "./host";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { PlanStrip, showSection } from "./plan";
@@ -78,6 +78,7 @@ export function App(): JSX.Element {
       const now = latest.current;
       const ended = now.session && !now.previewed && atRest(now.session, message) ? takeEnded(now.session) : [];
       for (const words of [...begun, ...ended]) addToDraft(words);
+      if (message.type === "refused") keepRefused(message.requestId);
       if (message.type === "focus") field.current?.focus();
       if (message.type === "showGoal") {
         const tree = latest.current.session?.goalTree;

@@ -7,7 +7,7 @@ import type { ToWebview } from "../messages";
 import { IconButton, TextButton } from "./buttons";
 import { Chips, contentsOf, pathsOf } from "./chips";
 import { useCompletions } from "./completion";
-import { answerOf, draftOf, post, saveAnswer, saveDraft, takeBack, type Chip, type Draft } from "./host";
+import { draftOf, post, saveDraft, takeAnswer, takeBack, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
 import { NoticeLine } from "./message";
 import { Refused } from "./request_card";
@@ -17,8 +17,7 @@ import { t } from "../../l10n";
 
 /** Turn a text into an answer: the answer to a question, or feedback that rejects any other request. */
 function answerTo(request: PermissionRequest, text: string): Answer {
-  const begun = answerOf(request).answers ?? emptyAnswers(request.questions);
-  saveAnswer(request, undefined);
+  const begun = takeAnswer(request).answers ?? emptyAnswers(request.questions);
   if (!isQuestion(request)) return { reply: "reject", feedback: text };
   return { reply: "once", answers: withWords(begun, text) };
 }

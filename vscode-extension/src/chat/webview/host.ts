@@ -105,6 +105,24 @@ export function saveAnswer(request: PermissionRequest, answer: Written["answers"
   keep({ ...written, answers: withNewest(written.answers, keyOf(request), answer) });
 }
 
+/** Answers that were taken to be sent, by request id. */
+const sent = new Map<string, [key: string, begun: Written["answers"][string]]>();
+
+/** Return the user's unsent answer to a request, which is about to be sent. It is kept again only if the daemon rejects that. */
+export function takeAnswer(request: PermissionRequest): Written["answers"][string] {
+  const begun = answerOf(request);
+  sent.set(request.requestId, [keyOf(request), begun]);
+  saveAnswer(request, undefined);
+  return begun;
+}
+
+/** Keep an answer again that the daemon rejected, because its card still shows it. */
+export function keepRefused(requestId: string): void {
+  const [key, begun] = sent.get(requestId) ?? [];
+  // The user may have gone on writing meanwhile.
+  if (key !== undefined && !written.answers[key]) keep({ ...written, answers: withNewest(written.answers, key, begun) });
+}
+
 /** Return what the user had begun to write for requests that were answered elsewhere; it is no longer kept with them. */
 export function takeBegun(session: SessionState | null, updates: readonly Update[]): string[] {
   return updates.flatMap((update) => {

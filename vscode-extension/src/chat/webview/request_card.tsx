@@ -8,7 +8,7 @@ import type { PermissionRequest } from "../../protocol.gen";
 import { askerName } from "../../explore/format";
 import { TextButton } from "./buttons";
 import { onEnter } from "./hooks";
-import { answerOf, post, saveAnswer } from "./host";
+import { answerOf, post, saveAnswer, takeAnswer } from "./host";
 import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
 import { t } from "../../l10n";
@@ -47,7 +47,7 @@ export function useReply(request: PermissionRequest, { error }: Choice): [boolea
   }, [error]);
   const reply = (answer: Answer): void => {
     setSent(true);
-    saveAnswer(request, undefined);
+    takeAnswer(request);
     post({ type: "reply", requestId: request.requestId, answer });
   };
   return [sent || away, reply];

@@ -53,6 +53,13 @@ export interface Draft {
   instead?: string;
 }
 
+/** An edit of a queued prompt. `original`: the prompt's own text. */
+export interface QueueEdit {
+  sessionId: string;
+  text: string;
+  original: string;
+}
+
 /** Text that the user has written in the page but not sent. */
 export interface Written {
   /** Drafts by session; the draft of a new session has an empty id. */
@@ -61,8 +68,8 @@ export interface Written {
   files: Readonly<Record<string, Chip[]>>;
   /** Unsent answers by request. */
   answers: Readonly<Record<string, { feedback?: string; answers?: QuestionAnswer[] }>>;
-  /** Edited texts of queued prompts, by prompt. */
-  edits: Readonly<Record<string, string>>;
+  /** Edits of queued prompts, by prompt. */
+  edits: Readonly<Record<string, QueueEdit>>;
   /** Parts of the page that are expanded. */
   unfolded: readonly string[];
 }

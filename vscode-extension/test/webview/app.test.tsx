@@ -102,6 +102,16 @@ test("what was begun for a request that ended out of sight is given back once it
   close();
 });
 
+test("an edit of a queued prompt outlasts a preview, which knows no queue", async () => {
+  const { host, show, close } = await page();
+  host.saveEdit(`${id}p`, { sessionId: id, text: "half a thought", original: "old" });
+  await show(id, {}, { previewed: true });
+  assert.equal(host.editOf(`${id}p`), "half a thought");
+  await show(id);
+  assert.deepEqual([host.editOf(`${id}p`), host.draftOf(id).text], [null, "half a thought"]);
+  close();
+});
+
 test("the answers of a card are sent again after the daemon rejected them", async () => {
   const { body, host, say, show, close } = await page();
   const questions = ["DB?", "Name?"].map((text) => ({ text, options: [{ label: "Postgres", description: "" }], multiple: false }));

@@ -136,7 +136,7 @@ export function App(): JSX.Element {
         {session && request && (
           <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} away={surrounding.connection.phase !== "connected"} />
         )}
-        {session && !record && <Queue key={session.session.trace.traceId} queue={session.queue} idle={session.session.status === "idle"} onGone={addToDraft} />}
+        {session && !record && !view.previewed && <Queue key={session.session.trace.traceId} sessionId={session.session.trace.traceId} queue={session.queue} idle={session.session.status === "idle"} onGone={addToDraft} />}
         {session && !record && <PlanStrip session={session} changes={view.changes} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}

@@ -1,6 +1,6 @@
-import type { Chip, Draft, FromWebview, Written } from "../messages";
+import type { Chip, Draft, FromWebview, QueueEdit, Written } from "../messages";
 import { wordsOf } from "../../permission/answers";
-import type { PermissionRequest } from "../../protocol.gen";
+import type { PermissionRequest, QueuedPrompt } from "../../protocol.gen";
 import type { SessionState, Update } from "../../session/state";
 
 export type { Chip, Draft };
@@ -149,11 +149,19 @@ export function takeEnded({ session, pending }: SessionState): string[] {
 
 /** Return the edited text of a queued prompt; null when it is not being edited. */
 export function editOf(promptId: string): string | null {
-  return written.edits[promptId] ?? null;
+  return written.edits[promptId]?.text ?? null;
 }
 
-export function saveEdit(promptId: string, text: string | null): void {
-  keep({ ...written, edits: withNewest(written.edits, promptId, text ?? undefined) });
+export function saveEdit(promptId: string, edit: QueueEdit | null): void {
+  keep({ ...written, edits: withNewest(written.edits, promptId, edit ?? undefined) });
+}
+
+/** Return the edits of prompts that are no longer in their session's queue, except those that changed nothing; they are no longer kept. */
+export function takeGone(sessionId: string, queue: readonly QueuedPrompt[]): string[] {
+  const waiting = new Set(queue.map(({ promptId }) => promptId));
+  const gone = Object.entries(written.edits).filter(([promptId, edit]) => edit.sessionId === sessionId && !waiting.has(promptId));
+  for (const [promptId] of gone) saveEdit(promptId, null);
+  return gone.flatMap(([, { text, original }]) => (text === original ? [] : [text]));
 }
 
 export function isUnfolded(part: string): boolean {

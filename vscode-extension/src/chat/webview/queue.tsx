@@ -4,10 +4,11 @@ import type { QueuedPrompt } from "../../protocol.gen";
 import { handedLine } from "../../composer/text";
 import { IconButton, TextButton } from "./buttons";
 import { onEnter } from "./hooks";
-import { editOf, post, saveEdit } from "./host";
+import { editOf, post, saveEdit, takeGone } from "./host";
 import { t } from "../../l10n";
 
 interface QueueProps {
+  sessionId: string;
   queue: readonly QueuedPrompt[];
   idle: boolean;
   /** Called with the text that was being edited when its prompt was sent or removed elsewhere. */
@@ -15,37 +16,31 @@ interface QueueProps {
 }
 
 /** Prompts that wait for the running turn, or, when nothing runs, for the user to send them. */
-export function Queue({ queue, idle, onGone }: QueueProps): JSX.Element | null {
+export function Queue({ sessionId, queue, idle, onGone }: QueueProps): JSX.Element | null {
   const [, redraw] = useReducer((times: number) => times + 1, 0);
-  const before = useRef(queue);
   useLayoutEffect(() => {
-    for (const { promptId, text } of before.current) {
-      const draft = editOf(promptId);
-      if (draft === null || queue.some((prompt) => prompt.promptId === promptId)) continue;
-      saveEdit(promptId, null);
-      if (draft !== text) onGone(draft);
-    }
-    before.current = queue;
+    for (const text of takeGone(sessionId, queue)) onGone(text);
   }, [queue]);
   if (queue.length === 0) return null;
   const held = idle ? queue : queue.filter((prompt) => prompt.held);
   const next = queue.filter((prompt) => !held.includes(prompt));
-  const write = (promptId: string, text: string | null): void => {
-    saveEdit(promptId, text);
+  const write = ({ promptId, text: original }: QueuedPrompt, text: string | null): void => {
+    saveEdit(promptId, text === null ? null : { sessionId, text, original });
     redraw(undefined);
   };
-  const hold = (promptId: string, draft: string | null): void => {
-    write(promptId, draft);
-    post({ type: "holdQueue", promptId, held: draft !== null });
+  const hold = (prompt: QueuedPrompt, draft: string | null): void => {
+    write(prompt, draft);
+    post({ type: "holdQueue", promptId: prompt.promptId, held: draft !== null });
   };
-  const save = ({ promptId, text }: QueuedPrompt): void => {
+  const save = (prompt: QueuedPrompt): void => {
+    const { promptId, text } = prompt;
     const draft = editOf(promptId);
     if (draft === null || draft.trim() === "" || draft === text) {
-      hold(promptId, null);
+      hold(prompt, null);
       return;
     }
     post({ type: "editQueue", promptId, text: draft });
-    write(promptId, null);
+    write(prompt, null);
   };
   const send = (): void => {
     // The daemon does not send prompts that are being edited, so save them first.
@@ -82,9 +77,9 @@ interface WaitingProps {
   place: number;
   /** The edited text; null when the prompt is not being edited. */
   draft: string | null;
-  write: (promptId: string, text: string) => void;
+  write: (prompt: QueuedPrompt, text: string) => void;
   /** Start editing with a text, or cancel with null. */
-  hold: (promptId: string, draft: string | null) => void;
+  hold: (prompt: QueuedPrompt, draft: string | null) => void;
   save: (prompt: QueuedPrompt) => void;
 }
 
@@ -111,15 +106,15 @@ function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX
           dir="auto"
           aria-label={t("Edit waiting prompt")}
           value={draft}
-          onInput={(event) => write(promptId, event.currentTarget.value)}
+          onInput={(event) => write(prompt, event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key === "Escape" && !event.isComposing) hold(promptId, null);
+            if (event.key === "Escape" && !event.isComposing) hold(prompt, null);
             onEnter(event, () => save(prompt));
           }}
         />
         <div class="buttons">
           <TextButton label={t("Save")} class="primary" onClick={() => save(prompt)} />
-          <TextButton label={t("Cancel")} onClick={() => hold(promptId, null)} />
+          <TextButton label={t("Cancel")} onClick={() => hold(prompt, null)} />
         </div>
       </li>
     );
@@ -128,7 +123,7 @@ function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX
     <li>
       {place > 0 && <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>}
       <span class="queued-text" dir="auto">{handedLine(prompt.text) ?? prompt.text}</span>
-      <IconButton icon="edit" label={t("Edit")} onClick={() => hold(promptId, prompt.text)} />
+      <IconButton icon="edit" label={t("Edit")} onClick={() => hold(prompt, prompt.text)} />
       <IconButton icon="cross" label={t("Remove")} message={{ type: "editQueue", promptId, text: null }} />
     </li>
   );

@@ -124,8 +124,8 @@ async def test_port_reused_by_another_program_is_never_contacted(launcher: Launc
     stranger = await asyncio.start_server(accepted, sock=bound_port())
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     paths.prepare()
-    killed = subprocess.Popen([sys.executable, "-I", "-c", ""])
-    killed.wait()
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-I", "-c", "")
+    await killed.wait()
     here = FakeDaemon(workspace, launcher.home).address
     port = stranger.sockets[0].getsockname()[1]
     paths.write_address(replace(here, pid=killed.pid, socket=None, port=port))

@@ -264,10 +264,30 @@ def ps(call: ProgramCall) -> Meaning:
 _JQ_VALUES = names("--arg --argjson")
 _JQ_FILES = names("--slurpfile --rawfile --argfile")
 _JQ_READS = re.compile(r"(?<![.\w\"$])(?:import|include|modulemeta)\b(?!\s*:)")
-_JQ_ENVIRONMENT = re.compile(
-    r"(?<![.\w\"$])env\b(?!\s*:)|(?<![.\w\"])ENV\b|\[.*(?<![.\w\"$])env\b", re.DOTALL
+_JQ_TOKEN = re.compile(
+    r"\\.|[\"\[\](){}]|(?<![.\w\"$])env\b(?P<key>\s*:)?|(?<![.\w\"])(?P<all>ENV)\b", re.DOTALL
 )
-"""``{env: 1}`` names a key, but ``path(.[env:])`` shows the environment."""
+
+
+def _jq_environment(program: str) -> bool:
+    """Return whether a jq program shows the environment: ``{env: 1}`` names a key, but ``path(.[env:])`` does not."""
+    around: list[str] = []
+    for token in _JQ_TOKEN.finditer(program):
+        text, innermost = token[0], around[-1] if around else ""
+        if token["all"] or text[0] == "e":
+            # What a comment is, depends on the version of jq, so it is not clear which brackets are in one.
+            if token["key"] is None or innermost not in ("{", '"') or "#" in program:
+                return True
+        elif innermost == '"':
+            if text == '"':
+                around.pop()
+            elif text == "\\(":
+                around.append(text)
+        elif text in '"[({':
+            around.append(text)
+        elif around:
+            around.pop()
+    return False
 
 
 def jq(call: ProgramCall) -> Meaning:
@@ -289,7 +309,7 @@ def jq(call: ProgramCall) -> Meaning:
     programs = () if parsed.has(row.instead) else parsed.operands[:1]
     if parsed.has(row.instead) or any(not one.known or _JQ_READS.search(one.text) for one in programs):
         found.append(PathUse(UNKNOWN, "read"))
-    if any(_JQ_ENVIRONMENT.search(one.text) for one in programs):
+    if any(_jq_environment(one.text) for one in programs):
         found.append(PathUse(_ENVIRONMENTS, "read", made=True))
     acts = parsed.has(row.changes | row.runs) or parsed.unknown(row) or parsed.unsure
     return Meaning(paths=(*uses(row, parsed), *found), opaque=runs(call), read_only=not acts)

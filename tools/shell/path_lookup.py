@@ -146,8 +146,9 @@ class _Lookup:
                         found.append(f"{name}/{part}" if name else part)
                     continue
                 wanted = expression(part)
-                if self._expands_dots and part.startswith(".") and wanted.fullmatch(".."):
-                    found.append(f"{name}/.." if name else "..")
+                if self._expands_dots and part.startswith("."):
+                    dots = [each for each in (".", "..") if wanted.fullmatch(each)]
+                    found += [f"{name}/{each}" if name else each for each in dots]
                 for entry in self._entries(base, began):
                     hidden = entry.name.startswith(".") and not part.startswith(".")
                     if not hidden and wanted.fullmatch(entry.name):
@@ -171,7 +172,7 @@ class _Lookup:
 
 @cache
 def _expands_dots(bash: str) -> bool:
-    """Return whether ``.*`` means ``..``, too, as for bash before 5.2. Blocking, looked at once."""
+    """Return whether ``.*`` means ``.`` and ``..``, too, as for bash before 5.2. Blocking, looked at once."""
     try:
         command = [bash, "--noprofile", "--norc", "-c", "echo /.*"]
         done = subprocess.run(
@@ -215,7 +216,7 @@ def real_place(
     expands_dots: bool | None = None,
 ) -> CommandPlace:
     """Return the place for one question about a command that starts in the workspace. ``expands_dots``: whether ``.*``
-    means ``..``, too; None: as for the bash that is installed."""
+    means ``.`` and ``..``, too; None: as for the bash that is installed."""
     bash = find_program("bash", workspace)
     if expands_dots is None:
         expands_dots = bash is not None and _expands_dots(bash)

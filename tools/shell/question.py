@@ -35,9 +35,16 @@ _UNQUOTED = str.maketrans({"{": " ", "}": " ", "\\": None, "'": None, '"': None,
 _WILD = re.compile(r"[*?]")
 # In dash and similar shells "[[" and "((" are no tests but commands and redirections, ".*" means "..", too, and
 # "$'" is no quote.
-_NOT_BASH = re.compile(r"\[\[|(?<!\$)\(\(|(?:^|[\s/])['\"\\]*\.['\"\\.]*[*?\[]|\$'")
-_BY_BASH = names("bash rbash eval trap")
-"""Commands whose lines bash reads."""
+_NOT_BASH = re.compile(
+    r"\[\[|(?<!\$)\(\(|(?:^|[\s/])['\"\\]*\.['\"\\.]*(?:[*?]|\[(?!(?:!\.|(?:a-z|A-Z|0-9|\w)+)\]))|\$'"
+)
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
+_SPECIAL = str.maketrans("*?[($", "_____")
+_NESTS = re.compile(r"`|\$[({]|<<|(?<![^\s;&|()<>])#")
+"""Substitutions, here-documents and comments: where quotes begin and end in these is not clear."""
+_BASH = names("bash rbash")
+_BY_SHELL = names("eval trap")
+"""Commands whose lines the shell reads that reads the command."""
 # Patterns have no escape, so a wildcard in the command would be one in the pattern. A variable (``$_`` above all) makes
 # the same text another command.
 _NOT_EXACT = re.compile(r"[*?\\$`]")
@@ -81,6 +88,8 @@ class _Question:
         self.read_only = True
         self.unread: set[str] = set()
         self._hidden = False
+        self._by_bash = place.has_bash
+        """Whether bash reads the line of the moment."""
         self._inside: set[Path] = set()
 
     def line(self, line: str, folder: Path | None, depth: int, variables: dict[str, str]) -> None:
@@ -102,7 +111,8 @@ class _Question:
 
     def foreign(self, text: str, line: str) -> None:
         """Look at a line that another shell than bash may read; ``text``: the command that runs it."""
-        if _NOT_BASH.search(line):
+        seen = line if _NESTS.search(line) else _QUOTED.sub(lambda one: one[0].translate(_SPECIAL), line)
+        if _NOT_BASH.search(seen):
             self._opaque(text, t("other shells than bash read it differently"))
 
     def _guesses(self, line: str, folder: Path | None) -> None:
@@ -166,9 +176,12 @@ class _Question:
             self.accesses |= dict.fromkeys(self._paths.of_use(use, folder, why))
         for inner in known.inner:
             if isinstance(inner, str):
-                if command.words[0].text.rpartition("/")[2] not in _BY_BASH:
+                name, before = command.words[0].text.rpartition("/")[2], self._by_bash
+                self._by_bash = name in _BASH or (name in _BY_SHELL and before)
+                if not self._by_bash:
                     self.foreign(text, inner)
                 self.line(inner.strip(), folder, depth + 1, variables)
+                self._by_bash = before
             elif inner and depth < MAX_DEPTH:
                 self._command(_of_words(inner, command), base, depth + 1, variables)
             elif inner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -244,5 +245,35 @@ def test_what_takes_a_protection_away_is_opaque(line: str) -> None:
 def test_a_line_that_no_bash_runs_is_read_with_care() -> None:
     place = replace(PLACE, has_bash=False)
     assert OPEN.judge(question("ls src", place)).action == "allow"
-    for line in ("[[ x || ./evil.sh ]]", "cat .*/key", "[[ x > a ]]"):
-        assert OPEN.judge(question(line, place)).action == "ask"
+    for line in (
+        "[[ x || ./evil.sh ]]", "cat .*/key", "[[ x > a ]]", "cat '.'*/key", "cat 'src/.'*/key", "cat .[!a]*/key",
+        "cat src/\"\".*/key", "echo \\'; cat .*/key; echo \\'", "echo a # '\ncat .*/key # '", "echo \"$(cat .*/key)\"",
+        "cat <<E\n'\nE\ncat .*/key # '", "eval 'cat .*/key'", "trap 'cat .*/key' EXIT", "echo $'a'",
+    ):  # fmt: skip
+        assert any(access.opaque for access in question(line, place).all_accesses), line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "grep -rnE '^[[:space:]]+def' src",
+        "sed 's/.*=//' docs/x.md",
+        "find . -regex '.*\\.py'",
+        "find . -name .\\*",
+        'grep -n "it\'s .*" src/a.py',
+        "grep 'x$' src/a.py",
+        "ls .[!.]*",
+        "ls .[a-z]*",
+    ],
+)
+def test_quoted_expressions_mean_the_same_in_all_shells(line: str) -> None:
+    assert question(line, replace(PLACE, has_bash=False)).read_only
+    inside = question(f"sh -c {shlex.quote(line)}", PLACE).all_accesses
+    assert not any("other shells" in access.opaque for access in inside)
+
+
+@pytest.mark.parametrize("inner", ["eval 'cat .*/key'", "trap 'cat .*/key' EXIT"])
+def test_a_line_of_eval_is_read_by_the_shell_around_it(inner: str) -> None:
+    found = question(f'sh -c "{inner}"', PLACE).all_accesses
+    assert any("other shells" in access.opaque for access in found)
+    assert not any("other shells" in access.opaque for access in question(inner, PLACE).all_accesses)

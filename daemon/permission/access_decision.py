@@ -74,6 +74,12 @@ def protection(permission: str, what: str) -> Rule:
     return Rule(permission=permission, pattern=what, action="ask", source="protected")
 
 
+def unbounded(what: str = "", *, contained: bool = False) -> Rule:
+    """Return the protection from a command that could do anything, or ``what``."""
+    what = what or t(UNBOUNDED)
+    return protection("bash", what if contained else f"{what}; {t(_WITH_SANDBOX)}")
+
+
 def insistence(permission: str) -> Rule:
     """Stands for a rule where an agent always asks, see ``RuleSet``."""
     return Rule(permission=permission, pattern="*", action="ask", source="agent", words=t(INSISTS))
@@ -195,12 +201,11 @@ class Judge:
         """Return the decision about an access that ``rule`` allows: opaque and protected ones ask unless a rule names
         them."""
         asked: Rule | None = None
-        unbounded = now.unbounded(name.permission, access.target)
-        if (access.opaque or unbounded) and rule != SANDBOX:
+        free = now.unbounded(name.permission, access.target)
+        if (access.opaque or free) and rule != SANDBOX:
             named = self._naming(name, rule, lambda one: _is_exactly(one, access))
             if named is None and not now.boxed:
-                what = access.opaque or t(UNBOUNDED)
-                asked = protection(name.permission, what if now.contained else f"{what}; {t(_WITH_SANDBOX)}")
+                asked = unbounded(access.opaque, contained=now.contained)
             rule = named or (SANDBOX if now.boxed and access.opaque else rule)
         kinds = self._kinds(access, name)
         if asked is None and kinds:

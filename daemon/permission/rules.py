@@ -18,7 +18,14 @@ from msgspec.structs import replace
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
-from daemon.permission.access_decision import Decision, Judge, insistence, protection, strictest
+from daemon.permission.access_decision import (
+    Decision,
+    Judge,
+    insistence,
+    protection,
+    strictest,
+    unbounded,
+)
 from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots, names_permission
 from daemon.permission.matching import home
 from daemon.permission.modes import LIFTABLE, Circumstances
@@ -260,9 +267,10 @@ def _allowed_by_rule(decision: Decision) -> bool:
 
 
 def _asked_in_general(decision: Decision) -> bool:
+    """Return whether only a general rule asks, or, though a rule allows it, the lack of a sandbox."""
     rule = decision.rule
-    general = decision.action == "ask" and matching.is_general(rule.pattern)
-    return decision.permission == "bash" and general and rule.source in LIFTABLE
+    general = decision.action == "ask" and matching.is_general(rule.pattern) and rule.source in LIFTABLE
+    return decision.permission == "bash" and (general or rule == unbounded())
 
 
 def _without_repeats(decisions: Sequence[Decision]) -> list[Decision]:

@@ -152,7 +152,10 @@ def test_unsandboxed_opaque_command_needs_an_exact_rule() -> None:
         accesses=(exported, Access("bash", "ls")),
         unread=frozenset({"export X=1"}),
     )
-    assert [rules.judge(both).action for rules in (auto, star)] == ["ask", "ask"]
+    assert [rules.judge(both).action for rules in (auto, star)] == ["ask", "allow"]
+    pairs = (("ls *",), ("ls *", "export *"), ("export *",))
+    named = [RuleSet((*SHIPPED, *(rule("bash", one, "allow") for one in patterns))) for patterns in pairs]
+    assert [rules.judge(both).action for rules in named] == ["allow", "allow", "ask"]
     plain = Access("bash", "CI=1 npm test", plain="npm test")
     said = PermissionAsk(
         "bash", ("CI=1 npm test",), "", accesses=(plain,), unread=frozenset({"CI=1 npm test"})

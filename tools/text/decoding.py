@@ -149,14 +149,14 @@ def read_as_quoted(data: bytes, decoded: Text, piece: str) -> Text:
     """
     if not decoded.guessed or piece.isascii():
         return decoded
-    names = (decoded.codec, *decoded.rivals)
-    found = (
-        _having(piece, data, names) if to_lf(piece) in to_lf(decoded.text) else _having(piece, data, _LEGACY)
-    )
+    known = to_lf(piece) in to_lf(decoded.text)
+    found = _having(piece, data, (decoded.codec, *decoded.rivals) if known else _LEGACY)
     if not found:
         return decoded
-    first, *rivals = found
-    return Text(first.text, first.codec, b"", tuple(one.codec for one in rivals), guessed=True)
+    first, *others = found
+    # Files in ISO pages are so rare beside those in cp1252 that they must not prevent "€" or "œ".
+    rivals = tuple(one.codec for one in others if first.codec != "cp1252" or one.codec.startswith("cp"))
+    return Text(first.text, first.codec, b"", rivals, guessed=True)
 
 
 def _having(piece: str, data: bytes, names: Sequence[str]) -> list[Text]:

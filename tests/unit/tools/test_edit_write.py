@@ -333,6 +333,8 @@ RUSSIAN = (
     [
         ("cp1250", HUNGARIAN, "vége = 'é'", "vége = 'ő'"),
         ("cp1251", RUSSIAN, "x = 1  # —", "x = 1  # — проверка"),
+        ("cp1252", "Menü: Preis 5 Euro für Gäste\r\n", "5 Euro für", "5 € für"),
+        ("cp1252", "Le café est prêt. Où êtes-vous ?\n", "Le café est prêt", "L’œuvre est prête"),
     ],
 )
 async def test_new_text_gets_the_code_page_that_was_shown(

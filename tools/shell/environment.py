@@ -73,11 +73,9 @@ def changes_shell(name: str) -> bool:
 
 
 def changes_later(name: str) -> bool:
-    """Return whether this variable changes what commands do when the line sets it: if it is exported already, they
+    """Return whether this variable decides what commands run when the line sets it: if it is exported already, they
     get the new value."""
-    return changes_shell(name) or (
-        not _is(name, "harmless") and _is(name, "dangerous", "settings", "searched")
-    )
+    return changes_shell(name) or _is(name, "dangerous", "searched")
 
 
 def assigned_by_shell(name: str) -> bool:

@@ -26,7 +26,9 @@ PLACE = CommandPlace(Path("/w"), Path("/home/me"))
         "git config --get user.name", "cd src && ls", "[ -f a ] && cat a", "timeout 5 ls", "xargs cat",
         "sed -n '1,5p' a", "command -v git", "sha256sum a", "basename $(pwd)",
         "sed -n 1p ./*", "find src/* -type f", "true & wait -n", "jobs -l", "ps -ef", "ps aux", "export CI=1; ls",
-        "for f in 1 2; do echo $f; done",
+        "for f in 1 2; do echo $f; done", "for NODE_VERSION in 18 20; do echo $NODE_VERSION; done",
+        "for TF_DIR in a b; do ls $TF_DIR; done", "for GOAL in 1 2; do echo $GOAL; done",
+        "for LESSON in 1 2; do echo $LESSON; done",
     ],
 )  # fmt: skip
 def test_read_only_command_is_not_among_the_unread(line: str) -> None:
@@ -45,7 +47,8 @@ def test_read_only_command_is_not_among_the_unread(line: str) -> None:
         "sort -o a b", "sort --compress-program=x a", "uniq a b", "tree -o x", "file -C -m x", "date -s x",
         "printf -v x y", "true & wait -n -p 'a[$(x)]'", "jobs -sx rm x", "jobs -s -x rm x", "jobs $(echo -x) rm x",
         "for GIT_CONFIG_VALUE_1 in ./x; do git status; done", "for LD_PRELOAD in ./x; do ls; done",
-        "read GIT_CONFIG_VALUE_1 <<< ./x; git status", "read -r TMP <<< x; sort a", "export NEW=x; ls",
+        "for PS_FORMAT in environ; do ps; done", "for LESSOPEN in '|x'; do cat a; done", "read GOCACHEPROG; ls",
+        "read GIT_CONFIG_VALUE_1 <<< ./x; git status", "read -r LD_PRELOAD <<< x; sort a", "export NEW=x; ls",
         "export GETCONF_DIR=x; getconf -v a", "export PS_FORMAT=environ; ps", "find . -delete",
         "find * -type f", "find $X -type f",
         "sed -n 1p *", "sed -n 1p -n $X", 'for f in *; do sed -n 1p "$f"; done',

@@ -279,7 +279,9 @@ class BashTool(Tool[BashInput], name="bash"):
 
         # Parsing, following links and expanding wildcards would block the event loop.
         return await asyncio.to_thread(
-            lambda: question(command, real_place(ctx.workspace), model_says=args.description)
+            lambda: question(
+                command, real_place(ctx.workspace, ctx.branch.copy_of), model_says=args.description
+            )
         )
 
 

@@ -150,10 +150,10 @@ async def _question(session: Session, command: str) -> PermissionAsk:
     from tools.shell.path_lookup import real_place
     from tools.shell.question import question
 
-    workspace = session.services.workspace
+    workspace, origin = session.services.workspace, session.services.folder.branch.copy_of
     policy = policy_for(session.config.settings.commands.sandbox)
     contained = policy.kind != "off" and await _works(session)
-    ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
+    ask = await asyncio.to_thread(lambda: question(command, real_place(workspace, origin)))
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
     return replace(
         ask,

@@ -40,9 +40,16 @@ _SECRETIVE = re.compile(r"/\.|\.(?:env|pem|key|p12|pfx|jks|keystore|kdbx)$|/id_"
 
 class _Lookup:
     def __init__(
-        self, workspace: Path, max_entries: int, clock: Callable[[], float], *, expands_dots: bool
+        self,
+        workspace: Path,
+        origin: Path | None,
+        max_entries: int,
+        clock: Callable[[], float],
+        *,
+        expands_dots: bool,
     ) -> None:
         self._workspace = workspace
+        self._roots = (workspace,) if origin is None else (workspace, origin)
         self._expands_dots = expands_dots
         self._searches = MAX_SEARCHES
         self._left = max_entries
@@ -64,7 +71,7 @@ class _Lookup:
             found = shutil.which(name, path=str((folder or self._workspace) / place))
             if found is not None:
                 names = Path(found), Path(os.path.realpath(found))
-                return not fixed or any(path.is_relative_to(self._workspace) for path in names)
+                return not fixed or any(path.is_relative_to(root) for path in names for root in self._roots)
         return False
 
     def real(self, path: Path) -> Path:
@@ -210,17 +217,19 @@ class _TooMuchError(Exception):
 
 def real_place(
     workspace: Path,
+    origin: Path | None = None,
     *,
     max_entries: int = MAX_ENTRIES,
     clock: Callable[[], float] = time.monotonic,
     expands_dots: bool | None = None,
 ) -> CommandPlace:
-    """Return the place for one question about a command that starts in the workspace. ``expands_dots``: whether ``.*``
+    """Return the place for one question about a command that starts in the workspace. ``origin``: the workspace itself,
+    if this one is a branch's copy: programs of either may do anything. ``expands_dots``: whether ``.*``
     means ``.`` and ``..``, too; None: as for the bash that is installed."""
-    bash = find_program("bash", workspace)
+    bash = find_program("bash", workspace, origin)
     if expands_dots is None:
         expands_dots = bash is not None and _expands_dots(bash)
-    lookup = _Lookup(workspace, max_entries, clock, expands_dots=expands_dots)
+    lookup = _Lookup(workspace, origin, max_entries, clock, expands_dots=expands_dots)
     return CommandPlace(
         workspace=workspace,
         home=Path(os.path.realpath(Path.home())),

@@ -139,3 +139,14 @@ def test_a_program_of_the_workspace_is_not_known(
     assert all(question(line, real_place(root)).unread for line in lines)
     assert question("cat a", real_place(root)).read_only
     assert question("cd $X; ls", real_place(root)).unread
+
+
+def test_a_copy_knows_no_program_of_its_workspace(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(root, "copy/a", "origin/bin/ls", "origin/bin/bash")
+    for name in ("ls", "bash"):
+        (root / f"origin/bin/{name}").chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(root / "origin/bin"), os.environ["PATH"])))
+    place = real_place(root / "copy", root / "origin")
+    assert question("ls", place).unread
+    assert question("cat a", place).read_only
+    assert not place.has_bash

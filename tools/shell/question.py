@@ -43,6 +43,12 @@ _SPECIAL = str.maketrans("*?[($", "_____")
 _NESTS = re.compile(r"`|\$[({]|<<|(?<![^\s;&|()<>])#")
 """Substitutions, here-documents and comments: where quotes begin and end in these is not clear."""
 _BASH = names("bash rbash")
+_BUILTINS = names(
+    ": . [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
+    "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf "
+    "pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit "
+    "umask unalias unset wait"
+)
 _BY_SHELL = names("eval trap")
 """Commands whose lines the shell reads that reads the command."""
 # Patterns have no escape, so a wildcard in the command would be one in the pattern. A variable (``$_`` above all) makes
@@ -107,7 +113,7 @@ class _Question:
         # A variable that the line assigns may have another value in the lines that it runs.
         kept = {name: value for name, value in variables.items() if not _assigned(name, line)}
         for simple in parsed.commands:
-            self._command(simple, folder, depth, kept)
+            self._command(simple, folder, depth, kept, builtins=_BUILTINS if self._by_bash else frozenset())
 
     def foreign(self, text: str, line: str) -> None:
         """Look at a line that another shell than bash may read; ``text``: the command that runs it."""
@@ -150,7 +156,16 @@ class _Question:
             self.accesses.setdefault(Access("bash", target, t("run by {text}", text=text), implied=True))
         self.accesses.setdefault(Access("bash", inside.text, t("run by {text}", text=text), implied=True))
 
-    def _command(self, command: Simple, base: Path | None, depth: int, variables: dict[str, str]) -> None:
+    def _command(
+        self,
+        command: Simple,
+        base: Path | None,
+        depth: int,
+        variables: dict[str, str],
+        *,
+        builtins: frozenset[str] = frozenset(),
+    ) -> None:
+        """A command and all that it runs. ``builtins``: those of the shell that runs it."""
         known = meaning(command)
         folder = self._paths.folder(base, command.folder)
         text = command.text or join(command.words)
@@ -160,7 +175,8 @@ class _Question:
         if known.read_only and known.repository is not None:
             runs = self._paths.runs_of_repository(folder, known.repository)
             known = replace(known, read_only=not runs)
-        if known.read_only and command.words and self._paths.is_own_program(command.words[0].text, folder):
+        name = command.words[0].text if known.read_only and command.words else ""
+        if name and name not in builtins and self._paths.is_own_program(name, folder):
             known = replace(known, read_only=False)
         self.read_only = self.read_only and known.read_only
         if command.words and not known.read_only and not (known.glue and command.words[0].text != "export"):

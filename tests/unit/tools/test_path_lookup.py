@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tools.shell.path_lookup import real_place
 from tools.shell.question import question
@@ -150,3 +151,18 @@ def test_a_copy_knows_no_program_of_its_workspace(root: Path, monkeypatch: pytes
     assert question("ls", place).unread
     assert question("cat a", place).read_only
     assert not place.has_bash
+
+
+@pytest.mark.parametrize("entry", ["", "bin"])
+def test_builtins_of_bash_are_no_programs_of_a_workspace(
+    root: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    made(root, "bin/echo", "echo")
+    for name in ("bin/echo", "echo"):
+        (root / name).chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((entry, os.environ["PATH"])))
+    place = real_place(root)
+    assert question("cd $X; echo a; type ls; pwd", place).read_only
+    for line in ("xargs echo", "timeout 5 echo a", "exec echo a", "sh -c 'echo a'", "cd $X; ls"):
+        assert question(line, place).unread, line
+    assert question("echo a", replace(place, has_bash=False)).unread

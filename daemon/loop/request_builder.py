@@ -136,7 +136,8 @@ class RequestBuilder:
             compact_at=limit,
             keep_steps=settings.context.keep_steps or agent.keep_steps,
         )
-        if limit is None and name not in ("init", "execute") and info.long_from is not None:
+        own_limit = limit is not None or name in ("init", "execute")
+        if not own_limit and info.keep_short and info.long_from is not None:
             cheap = int(info.long_from * _LONG_PRICE_MARGIN)
             return replace(found, compact_at=min(found.compact_at, cheap))
         return found

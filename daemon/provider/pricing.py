@@ -39,6 +39,8 @@ class ModelInfo(Struct, frozen=True):
     long_from: int | None = None
     """A prompt of more tokens than this is charged ``long_price`` as a whole."""
     long_price: Price | None = None
+    keep_short: bool = True
+    """Compact in time for prompts to stay below ``long_from``."""
     window_assumed: bool = False
     """The window is only that of most models."""
 
@@ -200,9 +202,13 @@ def _from_litellm(model: str) -> ModelInfo | None:
         write = number(f"cache_creation_input_token_cost{above}", paid)
         return Price(paid * MILLION, out * MILLION, read * MILLION, write * MILLION)
 
-    info = ModelInfo(window, output, price(), window_assumed=not listed)
+    short = price()
+    info = ModelInfo(window, output, short, window_assumed=not listed, keep_short=False)
     steps = [(int(found[2]) * 1000, found[1]) for found in map(_LONG.fullmatch, entry) if found]
     if not steps:
         return info
     long_from, above = min(steps)
-    return replace(info, long_from=long_from, long_price=price(above))
+    long = price(above)
+    if long.input <= short.input and long.output <= short.output:
+        return info
+    return replace(info, long_from=long_from, long_price=long)

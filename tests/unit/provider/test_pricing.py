@@ -100,6 +100,16 @@ def test_the_list_of_litellm_has_prices_of_long_prompts(monkeypatch: pytest.Monk
     assert cost("gemini/pro", long) == pytest.approx(0.200002 + 0.02 + 0.06)
 
 
+@pytest.mark.parametrize("above", [0.0, 1e-6, None])
+def test_long_prompts_that_cost_no_more_have_no_own_price(
+    monkeypatch: pytest.MonkeyPatch, above: float | None
+) -> None:
+    entry = {"input_cost_per_token": 1e-6, "input_cost_per_token_above_200k_tokens": above}
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost={"gemini/pro": entry}))
+    assert model_info("gemini/pro").long_price is None
+    assert cost("gemini/pro", Usage(input=MILLION)) == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("model", "priced"),
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,6 +93,21 @@ async def test_execute_compacts_by_the_window_of_its_own_model(tmp_path: Path) -
             begin(bench, agent, models=models).request_builder.profile for agent in ("init", "execute")
         ]
         assert [profile.compact_at for profile in profiles] == [150_000, 700_000]
+
+
+async def test_long_prices_that_litellm_lists_move_no_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {
+        "input_cost_per_token": 1e-6,
+        "input_cost_per_token_above_200k_tokens": 2e-6,
+        "max_input_tokens": 1_000_000,
+    }
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost={"gemini/pro": entry}))
+    async with daemon(tmp_path) as bench:
+        models = ("gemini/pro", "openai/gpt-6-sol")
+        profiles = [begin(bench, models={"build": model}).request_builder.profile for model in models]
+        assert [profile.compact_at for profile in profiles] == [700_000, 258_400]
 
 
 def test_invalid_model_name_is_dropped_and_layers_are_merged() -> None:

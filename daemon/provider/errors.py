@@ -254,10 +254,18 @@ def shown_url(url: str) -> str:
 
 
 def _shown_parts(url: str) -> tuple[str, str, str]:
-    """Return scheme, host with its port, and path. Not by ``urlsplit``, which raises for an address to complain about.
+    """Return scheme, host with its port, and path; also of an address to complain about.
 
-    What is before the last ``@`` may be a part of a password, whatever signs it has.
+    In such a one, what is before an ``@`` may be a part of a password, and what is after a ``?`` or ``#`` of a query:
+    nothing is shown of one that has both in this order.
     """
     scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
-    host, slash, path = re.split("[?#]", rest.rpartition("@")[2])[0].partition("/")
-    return scheme + mark, host, slash + path
+    try:
+        parts = urlsplit(f"//{rest}")
+        _ = parts.port  # raises for what is no number
+        host, path = parts.netloc.rpartition("@")[2], parts.path
+    except ValueError:
+        before, _, after = rest.rpartition("@")
+        host, slash, path = re.split("[?#]", after)[0].partition("/")
+        host, path = ("…", "") if re.search("[?#]", before) else (host, slash + path)
+    return scheme + mark, host, path

@@ -126,6 +126,26 @@ def test_addresses_are_shown_without_what_is_private_in_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "shown", "host"),
+    [
+        ("https://gw.example/v1?user=me@corp.example&key=SECRET", "https://gw.example/v1", "gw.example"),
+        ("https://gw.example/v1#me@x?k=SECRET", "https://gw.example/v1", "gw.example"),
+        ("https://gw.example/acct@team/v1", "https://gw.example/acct@team/v1", "gw.example"),
+        ("https://me:pw@api.openai.com:443/v1", "https://api.openai.com:443/v1", "OpenAI"),
+        ("http://me:pw@[::1]:8080/", "http://[::1]:8080", "[::1]:8080"),
+        ("me:pw@host:80", "host:80", "host:80"),
+        # no address: the port is no number
+        ("https://me:pw@gw.example:80a/v1?key=SECRET", "https://gw.example:80a/v1", "gw.example:80a"),
+        ("https://gw.example:80a/v1?user=me@corp.example&key=SECRET", "https://…", "…"),
+        ("https://me:SEC?RET@gw.example/v1", "https://…", "…"),
+        ("https://me:SEC/RET@gw.example/v1", "https://gw.example/v1", "gw.example"),
+    ],
+)
+def test_the_part_of_an_address_that_may_be_shown(url: str, shown: str, host: str) -> None:
+    assert (shown_url(url), host_of(url)) == (shown, host)
+
+
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
         ({}, None),

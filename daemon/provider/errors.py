@@ -54,6 +54,8 @@ _SPENT = re.compile(
     re.IGNORECASE,
 )
 _MAX_WORDS = 600
+_ENDLESS_S = 1e10
+"""No server means a wait of so many seconds: the calendar may end before."""
 
 
 class Failure(Struct, frozen=True):
@@ -210,9 +212,10 @@ def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time
     if not value:
         return None
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now())
+        seconds = parsedate_to_datetime(value).timestamp() - now()
     except (ValueError, TypeError):
         return None
+    return max(0.0, seconds) if seconds < _ENDLESS_S else None
 
 
 def _number(text: str | None) -> float | None:
@@ -220,8 +223,8 @@ def _number(text: str | None) -> float | None:
         value = float(text) if text else None
     except ValueError:
         return None
-    # float() accepts "nan" and "inf", but no server means them, nor more than a calendar has.
-    return value if value is not None and abs(value) < 1e10 else None
+    # float() accepts "nan" and "inf", but no server means them.
+    return value if value is not None and abs(value) < _ENDLESS_S else None
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:

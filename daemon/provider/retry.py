@@ -1,7 +1,7 @@
 """Retry model calls after temporary failures.
 
 Exponential backoff with jitter in the upper half, as the services recommend; a delay that the server asks for takes
-precedence. Time and randomness are injected.
+precedence the first time, and afterwards if it is longer. Time and randomness are injected.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ async def with_retry(
             asked = error.retry_after_s
             if asked is not None and asked > longest:
                 raise _too_long(error, now() + timedelta(seconds=asked), now()) from error
-            # 0 is a date that has passed: all attempts would fail at once.
-            delay = asked or _delay(attempt, rand)
+            usual = _delay(attempt, rand)
+            # 0 is a date that has passed, and what was too short once must not use up all attempts at once.
+            delay = (asked or usual) if attempt == 1 else max(asked or 0.0, usual)
             reason = t(_WORDS[error.kind]) if error.kind in _WORDS else str(error)
         yield Retry(attempt, delay, reason, attempts)
         await sleep(delay)

@@ -157,6 +157,7 @@ def test_the_part_of_an_address_that_may_be_shown(url: str, shown: str, host: st
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "300000000000"}, None),  # a date that nobody can write
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, None),  # nor this one in the east
     ],
 )
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:

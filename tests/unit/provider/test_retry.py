@@ -105,6 +105,13 @@ async def test_a_server_that_asks_for_no_wait_gets_the_usual_one() -> None:
     assert clock.slept == [1.0, 2.0]
 
 
+async def test_tiny_waits_do_not_use_up_all_attempts_at_once() -> None:
+    clock = Clock()
+    asked = (0.001, 0.001, 42.0, 0.3)
+    await play(Flaky(*[error("rate_limit", after=after) for after in asked]), clock)
+    assert clock.slept == [0.001, 2.0, 42.0, 8.0]
+
+
 async def test_an_absurd_wait_is_not_waited_for_but_told() -> None:
     clock = Clock()
     with pytest.raises(ProviderError, match=r"^it is rate_limit\. It asks to wait until 14:00") as caught:

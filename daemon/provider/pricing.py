@@ -196,11 +196,15 @@ def _from_litellm(model: str) -> ModelInfo | None:
         return ModelInfo(window, output, window_assumed=not listed)
 
     def price(above: str = "") -> Price:
-        paid = number(f"input_cost_per_token{above}", 0)
+        base, paid = number("input_cost_per_token", 0), number(f"input_cost_per_token{above}", 0)
         out = number(f"output_cost_per_token{above}", number("output_cost_per_token", 0))
-        read = number(f"cache_read_input_token_cost{above}", paid)
-        write = number(f"cache_creation_input_token_cost{above}", paid)
-        return Price(paid * MILLION, out * MILLION, read * MILLION, write * MILLION)
+
+        def cached(key: str) -> float:
+            grown = number(key, base) * paid / base if base else paid
+            return number(f"{key}{above}", grown) * MILLION
+
+        read, write = cached("cache_read_input_token_cost"), cached("cache_creation_input_token_cost")
+        return Price(paid * MILLION, out * MILLION, read, write)
 
     short = price()
     info = ModelInfo(window, output, short, window_assumed=not listed, keep_short=False)

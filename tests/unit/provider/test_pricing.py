@@ -100,6 +100,21 @@ def test_the_list_of_litellm_has_prices_of_long_prompts(monkeypatch: pytest.Monk
     assert cost("gemini/pro", long) == pytest.approx(0.200002 + 0.02 + 0.06)
 
 
+def test_cache_prices_of_long_prompts_grow_as_input_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {
+        "input_cost_per_token": 5e-6,
+        "input_cost_per_token_above_272k_tokens": 1e-5,
+        "output_cost_per_token": 3e-5,
+        "cache_read_input_token_cost": 5e-7,
+    }
+    free = {"input_cost_per_token": 0, "input_cost_per_token_above_272k_tokens": 1e-5}
+    listed = {"perplexity/gpt": entry, "free/short": free}
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost=listed))
+    assert cost("perplexity/gpt", Usage(cache_read=MILLION)) == pytest.approx(1)
+    assert cost("perplexity/gpt", Usage(cache_write=MILLION)) == pytest.approx(10)
+    assert cost("free/short", Usage(cache_read=MILLION)) == pytest.approx(10)
+
+
 @pytest.mark.parametrize("above", [0.0, 1e-6, None])
 def test_long_prompts_that_cost_no_more_have_no_own_price(
     monkeypatch: pytest.MonkeyPatch, above: float | None

@@ -86,8 +86,6 @@ class Paced(ObjectReceiveStream[Received]):
         self._second = 0.0
         """When ``_notes`` begins again, in the time of the event loop."""
         self._dropped = 0
-        self._reading: asyncio.Future[Received] | None = None
-        """A read that goes on: ended in the middle, it might lose a message."""
 
     @property
     def last_context(self) -> Context | None:
@@ -125,20 +123,14 @@ class Paced(ObjectReceiveStream[Received]):
         return self._due.popleft()
 
     async def _read(self) -> Received | None:
-        """Return what the server sends next; None when a second has passed with notifications held back."""
-        if self._reading is None and not self._held:
+        """Return what the server sends next; None when the second of those held back has passed."""
+        if not self._held:
             return await self._stream.receive()
-        reading = self._reading = self._reading or asyncio.ensure_future(self._stream.receive())
-        left_s = max(0.0, self._second - asyncio.get_running_loop().time()) if self._held else None
-        try:
-            await asyncio.wait({reading}, timeout=left_s)
-        except asyncio.CancelledError:
-            reading.cancel()
-            raise
-        if not reading.done():
-            return None
-        self._reading = None
-        return reading.result()
+        left_s = self._second - asyncio.get_running_loop().time()
+        if left_s > 0:
+            with anyio.move_on_after(left_s):  # unlike asyncio's, it ends no read that has a message
+                return await self._stream.receive()
+        return None
 
     async def aclose(self) -> None:
         """Close the stream."""

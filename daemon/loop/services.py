@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field
 
 from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
+from daemon.provider.memo import Latest
 from tools.language_ports import Navigation, NoNavigation
 from tools.tool import BranchCommands
 
@@ -97,6 +98,7 @@ class JoinedTools:
 
     def __init__(self, *sources: ExtraTools) -> None:
         self._sources = sources
+        self._joined: Latest[Mapping[str, Tool[Any]]] = Latest()
 
     async def begin(self, trust: Trust, *, session_id: str) -> Sequence[str]:
         said = await asyncio.gather(*(source.begin(trust, session_id=session_id) for source in self._sources))
@@ -106,7 +108,13 @@ class JoinedTools:
         parts = [part for source in self._sources if (part := source.tools(trust, session_id))]
         if len(parts) == 1:
             return parts[0]
-        return {name: tool for part in reversed(parts) for name, tool in part.items()} if parts else _NONE
+        if not parts:
+            return _NONE
+        return self._joined.get(
+            lambda: {name: tool for part in reversed(parts) for name, tool in part.items()},
+            same=tuple(parts),
+            equal=len(parts),
+        )
 
     async def requested(
         self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from daemon.loop.services import JoinedTools
 from daemon.model.events import Notice
+from daemon.own_tools.service import OwnTools
 from daemon.permission.rules import RuleSet
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted, results
 from tests.support.drivers.waiting import until
@@ -136,6 +138,22 @@ async def test_a_call_asks_and_answers(tmp_path: Path) -> None:
         (result,) = results(session.state.messages)
         assert (result.content, result.is_error) == ("got hello\n", False)
         assert offered(bench) == ["tool__say"]
+
+
+async def test_joined_tools_are_the_same_object_until_they_change(tmp_path: Path) -> None:
+    users = [tmp_path / name for name in ("a", "b", "c")]
+    for user in users[:2]:
+        define(user / "tools", f"of_{user.name}")
+    joined = JoinedTools(*(OwnTools(tmp_path / "workspace", user, user / "private") for user in users))
+    await joined.begin("trusted", session_id="s")
+    tools = joined.tools("trusted", "s")
+    assert list(tools) == ["tool__of_b", "tool__of_a"]
+    assert joined.tools("trusted", "s") is tools
+    define(users[2] / "tools", "of_c")
+    await joined.begin("trusted", session_id="s")
+    tools = joined.tools("trusted", "s")
+    assert list(tools) == ["tool__of_c", "tool__of_b", "tool__of_a"]
+    assert joined.tools("trusted", "s") is tools
 
 
 @pytest.mark.parametrize("changed", ["program", "script of the workspace", "description", "command"])

@@ -55,6 +55,9 @@ FOREIGN = noted(
     "This session was not started by you on this machine: it came with the folder. Its permissions, queued "
     "prompts and model are ignored, and its prompts may have been written by anyone."
 )
+RESTRICTS = noted(
+    " Only the restrictions of your agent {name} apply until you choose it yourself: write @{name}."
+)
 
 
 class Recovery:
@@ -111,7 +114,8 @@ class Recovery:
             )
         session.restore_queue(state.queue)
         if foreign:
-            session.notice("warning", t(FOREIGN), "foreign")
+            restricts = t(RESTRICTS, name=session.agent.name) if session.agent.imported else ""
+            session.notice("warning", t(FOREIGN) + restricts, "foreign")
         if headless:
             session.notice("warning", t(HEADLESS), "torn")
         if torn:
@@ -130,12 +134,7 @@ class Recovery:
             state.disown()
         # Use another agent only until a client with more trust sends a prompt, or until its file is back.
         services = self._services
-        find, trust = services.agents.find_or_stand_in, services.trust()
-        agent = await asyncio.to_thread(find, state.trace.agent, trust)
-        if foreign and agent.source == "user":
-            # It may loosen rules, so only the user chooses it.
-            state.trace = state.trace.model_copy(update={"agent": "build"})
-            agent = await asyncio.to_thread(find, "build", trust)
+        agent = await asyncio.to_thread(services.agents.find_or_stand_in, state.trace.agent, services.trust())
         state.share_order(await self._order(root_of(state.trace.trace_id)))
         return Session(state, agent, services, self.features, foreign=foreign)
 

@@ -47,6 +47,8 @@ class AgentProfile(Struct, frozen=True):
     replaces: AgentProfile | None = None
     """The agent of the same name that it replaces: the user's own, or the shipped one."""
     source: AgentSource = "shipped"
+    imported: bool = False
+    """Only an imported session names it: as if its file had come with the workspace, it tightens and never loosens."""
     file: str = ""
     """Its path, for the user; empty for a shipped one."""
     problems: tuple[str, ...] = ()
@@ -88,12 +90,12 @@ class AgentProfile(Struct, frozen=True):
     @property
     def own_rules(self) -> tuple[Rule, ...]:
         """Rules that may allow a call instead of the user. A file that came with the workspace has none."""
-        return () if self.source == "workspace" else self.rules
+        return () if self._only_tightens else self.rules
 
     @property
     def limits(self) -> tuple[tuple[Rule, ...], ...]:
         """Rules that only tighten, one layer each: what they allow is decided by the other layers."""
-        if self.source != "workspace":
+        if not self._only_tightens:
             return ()
         return (*(() if self._bound is None else (*self._bound.limits, self._bound.rules)), self.rules)
 
@@ -116,4 +118,8 @@ class AgentProfile(Struct, frozen=True):
     def _bound(self) -> AgentProfile | None:
         """The agent whose limits still apply: a file that came with a workspace cannot loosen the agent that it
         replaces."""
-        return self.replaces if self.source == "workspace" else None
+        return self.replaces if self._only_tightens else None
+
+    @property
+    def _only_tightens(self) -> bool:
+        return self.imported or self.source == "workspace"

@@ -90,6 +90,8 @@ def _meaning(session: Session, text: str) -> tuple[Part, ...]:
     to = mentioned(session, text)
     if to is None:
         _notify_similar_agents(session, text)
+    elif to.agent.name == session.agent.name and session.agent.imported:
+        switch(session, to.agent)
     if to is None or to.agent.name == session.agent.name or (to.agent.serves and not to.text):
         return (TextPart(text=text),) if text else ()
     if to.agent.serves:
@@ -127,7 +129,7 @@ def switch_to(session: Session, agent: AgentProfile) -> None:
             )
         )
     session.check_writable()
-    if name == session.agent.name:
+    if name == session.agent.name and not session.agent.imported:
         session.notice("info", t("The agent {name} is already active here.", name=name), AGENT)
     else:
         switch(session, agent)
@@ -166,7 +168,7 @@ def become(session: Session, agent: AgentProfile, updates: Mapping[str, object] 
     """
     changes: dict[str, object] = {"agent": agent.name, **(updates or {})}
     session.emit(SessionUpdated(**session.record.here(), updates=changes))
-    session.policy.agent = agent
+    session.policy.choose(agent)
     session.services.models.ask_window(session.model, session.env)
 
 

@@ -65,7 +65,8 @@ class Policy:
 
     def __init__(self, record: SessionRecord, agent: AgentProfile, parent: Policy | None = None) -> None:
         services = record.services
-        self.agent = agent
+        self._agent_is_chosen = parent is not None or not record.foreign
+        self.agent = self._as_chosen(agent)
         self.agents: FoundAgents | None = None
         """The agents there are, as the last turn began with them."""
         self.skills = FoundSkills()
@@ -101,6 +102,16 @@ class Policy:
         self.handed_over = True
         self.design.guard(design)
 
+    def choose(self, agent: AgentProfile) -> None:
+        """Work as this agent, as the user wants."""
+        self.agent, self._agent_is_chosen = agent, True
+
+    def _as_chosen(self, agent: AgentProfile) -> AgentProfile:
+        """Return an agent as far as it counts. An imported session must not lift rules by naming an agent of the user,
+        except the one that new sessions begin with."""
+        free = self._agent_is_chosen or agent.source != "user" or agent.name == "build"
+        return agent if free else replace(agent, imported=True)
+
     def read_agents(self) -> None:
         """Read the files of agents and skills again: they may have changed, and the client that prompts decides whether
         the folder's count.
@@ -112,7 +123,7 @@ class Policy:
         if self.parent is None:  # a child keeps the agent that it was started with
             agents, wanted, trust = self._services.agents, self.record.state.trace.agent, self.client.trust
             try:
-                self.agent = agents.find(wanted, trust)
+                self.agent = self._as_chosen(agents.find(wanted, trust))
             except UnknownAgentError:
                 # One that cannot be read any more keeps its limits, but a folder's agent ends with the trust in it.
                 if self.agent.source == "workspace" and trust != "trusted":

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from daemon.context.tokens import stored_calibration
+from daemon.loop.mentions import switch_alone
 from daemon.model.events import Notice
 from daemon.model.permissions import Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt
 from daemon.store.trace_store import StoreError, UnknownTraceError
-from tests.support.drivers.core import daemon
+from tests.support.drivers.core import Bench, daemon
 from tests.support.fakes.models import Call
 
 
@@ -151,23 +152,82 @@ def log_more(folder: Path, session_id: str, **event: Any) -> None:
     (trace / "events.jsonl").write_text("\n".join([*lines, json.dumps(event)]) + "\n")
 
 
-async def test_imported_session_does_not_choose_an_agent_of_the_user(tmp_path: Path) -> None:
+WRITE = Call("write", {"file_path": "a.txt", "content": "x"})
+
+
+async def with_agent(tmp_path: Path, name: str, permission: str, mode: str = "primary") -> tuple[Path, str]:
+    """An imported session that names an agent of the user."""
     folder, session_id = await brought_along(tmp_path)
-    log_more(folder, session_id, event="session_updated", updates={"agent": "free"})
+    log_more(folder, session_id, event="session_updated", updates={"agent": name})
     agents = folder / "home" / "agents"
     agents.mkdir(parents=True)
-    (agents / "free.md").write_text("---\nmode: primary\npermission: {edit: allow}\n---\nYou write.\n")
-    write = Call("write", {"file_path": "a.txt", "content": "x"})
-    async with daemon(folder, write, write, "Done.", check=False) as bench:
+    (agents / f"{name}.md").write_text(f"---\nmode: {mode}\npermission: {permission}\n---\nYou work.\n")
+    return folder, session_id
+
+
+def foreign_notice(bench: Bench) -> str:
+    return next(notice.text for notice in bench.events(Notice) if notice.code == "foreign")
+
+
+@pytest.mark.parametrize("mode", ["primary", "all"])
+async def test_imported_session_does_not_choose_an_agent_of_the_user(tmp_path: Path, mode: str) -> None:
+    folder, session_id = await with_agent(tmp_path, "free", "{edit: allow}", mode)
+    async with daemon(folder, WRITE, WRITE, "Done.", check=False) as bench:
         session = await bench.opened(session_id)
+        assert "Only the restrictions of your agent free" in foreign_notice(bench)
         session.policy.use(default_model="fake/model")
         running = asyncio.create_task(session.prompt("go on"))
         await bench.answer("reject")
         assert (await running).stop == "permission_denied"
-        assert session.state.trace.agent == session.agent.name == "build"
+        assert session.agent.name == "free"
         async with asyncio.timeout(20):
             assert (await session.prompt("@free go on")).stop == "end_turn"  # as the user says
         assert (bench.workspace / "a.txt").exists()
+
+
+async def test_user_may_choose_the_agent_of_an_imported_session_alone(tmp_path: Path) -> None:
+    folder, session_id = await with_agent(tmp_path, "free", "{edit: allow}")
+    async with daemon(folder, WRITE, "Done.", check=False) as bench:
+        session = await bench.opened(session_id)
+        session.policy.use(default_model="fake/model")
+        assert switch_alone(session, "@free")
+        async with asyncio.timeout(20):
+            assert (await session.prompt("go on")).stop == "end_turn"
+        assert (bench.workspace / "a.txt").exists()
+
+
+async def test_agent_of_an_imported_session_still_restricts_it(tmp_path: Path) -> None:
+    folder, session_id = await with_agent(tmp_path, "careful", "{edit: deny}")
+    async with daemon(folder, WRITE, "Done.", check=False) as bench:
+        session = await bench.opened(session_id)
+        mode = session.config.overlaid({"mode": "accept-edits"}, "editor", "test")
+        session.policy.use(default_model="fake/model", config=mode)
+        async with asyncio.timeout(20):
+            await session.prompt("go on")
+        assert not (bench.workspace / "a.txt").exists()
+
+
+async def test_agent_chosen_in_an_imported_session_is_kept(tmp_path: Path) -> None:
+    folder, session_id = await with_agent(tmp_path, "careful", "{edit: deny}")
+    log_more(folder, session_id, event="session_updated", updates={"agent": "build"})
+    async with daemon(folder, "ok", check=False) as bench:
+        session = await bench.opened(session_id)
+        assert "agent" not in foreign_notice(bench)
+        session.policy.use(default_model="fake/model")
+        await session.prompt("@careful hello")
+    async with daemon(folder, check=False) as bench:
+        assert (await bench.opened(session_id)).agent.name == "careful"
+        assert "Only the restrictions of your agent careful" in foreign_notice(bench)
+
+
+async def test_imported_session_has_the_agent_of_new_sessions_in_full(tmp_path: Path) -> None:
+    folder, session_id = await with_agent(tmp_path, "build", "{edit: allow}")
+    async with daemon(folder, WRITE, "Done.", check=False) as bench:
+        session = await bench.opened(session_id)
+        assert "agent" not in foreign_notice(bench)
+        session.policy.use(default_model="fake/model")
+        async with asyncio.timeout(20):
+            assert (await session.prompt("go on")).stop == "end_turn"
 
 
 LIMIT: Mapping[str, Any] = {"budget_tokens": 10}

@@ -336,8 +336,7 @@ class SessionRecord:
         if self._snapshot_due is not None:
             self._snapshot_due.cancel()
             self._snapshot_due = None
-        if not self._asks_outside_turn():
-            self._save(self.state.carrying(), self.state.plan.snapshot())
+        self._save(self.state.carrying(), self.state.plan.snapshot())
 
     async def save(self) -> None:
         """Write what the next snapshot would in a thread, and wait for it: the files of a turn's messages are many."""
@@ -349,15 +348,8 @@ class SessionRecord:
     def _snapshot_soon(self) -> None:
         """Save a snapshot in a thread: a large plan that was just read from disk takes 100 ms the first time."""
         self._snapshot_due = None
-        if self._asks_outside_turn():
-            return  # the answer brings another one
         saving = asyncio.to_thread(self._save, self.state.carrying(), self.state.plan.snapshot())
         self._saving.start(saving)
-
-    def _asks_outside_turn(self) -> bool:
-        """Return whether a question waits that the log alone has. After a kill, a snapshot at rest would replace the
-        log, and the question would stay open in it."""
-        return bool(self.state.pending) and not self.state.trace.running
 
     def _save(self, trace: Trace, tree: GoalTree) -> None:
         try:

@@ -11,7 +11,7 @@ from daemon.model.branches import BranchMeta, BranchStatus, Choice, SubagentMeta
 from daemon.model.choices import Planner as Planner
 from daemon.model.goals import GoalStats
 from daemon.model.messages import FilePart, Message, StopReason, Usage
-from daemon.model.permissions import Mode, Rule
+from daemon.model.permissions import Mode, PermissionRequest, Rule
 from daemon.model.stored_model import Cost, Count, Model
 
 SessionStatus = Literal["idle", "running", "waiting"]
@@ -77,6 +77,8 @@ class Carried(Model):
     granted: tuple[Rule, ...] = ()
     """Rules that the user allowed for the rest of the session by "always"."""
     queue: tuple[QueuedPrompt, ...] = ()
+    pending: tuple[PermissionRequest, ...] = ()
+    """Questions without an answer: those about attached files may wait between two turns."""
     last_goal_id: Count = 0
     """Ids of goals that left the plan are not given again."""
     replaceable_goal: str | None = None

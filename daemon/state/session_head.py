@@ -20,7 +20,7 @@ from daemon.model.events import (
     TurnStarted,
 )
 from daemon.model.messages import Usage, added, priced
-from daemon.model.permissions import Mode, PermissionRequest
+from daemon.model.permissions import Mode
 from daemon.model.traces import BranchTrace, Carried, Trace, TraceStatus, trace_status
 from daemon.state.children import Children
 
@@ -38,7 +38,7 @@ class SessionHead:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace.model_copy(update={"carried": Carried()})
-        self.pending: dict[str, PermissionRequest] = {}
+        self.pending = {request.request_id: request for request in trace.carried.pending}
         self.children = Children.carried(trace.carried)
         """Branches and sub-agents, and what of the totals is theirs."""
 

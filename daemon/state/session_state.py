@@ -206,6 +206,7 @@ class SessionState(SessionHead):
         carried = Carried(
             granted=tuple(self.granted),
             queue=self.queue,
+            pending=tuple(self.pending.values()),
             jobs=dict(self.jobs),
             last_goal_id=self.plan.last_id,
             replaceable_goal=self.plan.replaceable,

@@ -449,6 +449,8 @@ export interface Carried {
   /** Rules that the user allowed for the rest of the session by "always". */
   granted: Rule[];
   queue: QueuedPrompt[];
+  /** Questions without an answer: those about attached files may wait between two turns. */
+  pending: PermissionRequest[];
   /** Ids of goals that left the plan are not given again. */
   lastGoalId: Count;
   /** The abandoned goal whose place the next goal at its level takes. */

@@ -218,6 +218,25 @@ async def test_question_about_a_file_is_still_known_after_a_kill(tmp_path: Path)
         assert bench.core.store.trace(session.session_id).last_event_id == session.state.trace.last_event_id
 
 
+async def test_turn_that_ends_beside_a_question_has_ended_on_disk(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "one"]) as bench:
+        session = bench.session()
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        (bench.workspace / ".env").write_text("PORT=80\n")
+        attaching = asyncio.create_task(attached(session, (path(".env"),), "p1"))
+        (request,) = await bench.asked()
+        await session.record.save()  # as a moment later
+        hold.go.set()
+        await turn
+        stored = bench.core.store.trace(session.session_id)
+        assert (stored.running, stored.last_stop_reason) == (False, "end_turn")
+        assert read_state(bench.core.store, session.session_id).pending == {request.request_id: request}
+        attaching.cancel()
+        await asyncio.wait({attaching})
+
+
 async def test_attachments_of_a_waiting_prompt_survive_a_kill(tmp_path: Path) -> None:
     async def start(bench: Bench) -> tuple[Session, str]:
         session = bench.session()

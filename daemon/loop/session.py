@@ -591,6 +591,8 @@ class Session:
                 self._running.turn.cancel()
                 await asyncio.wait({self._running.turn})
             await self.record.save()
+            # A prompt may have been taken, or all dropped, without a message. The turn may still raise its own error.
+            self._store_queue_if_possible()
             stop, detail = self._running.turn.result()
             error_kind = turn.error_kind if stop == "error" else ""
         except asyncio.CancelledError:
@@ -639,7 +641,6 @@ class Session:
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str, error_kind: str = "") -> None:
         self.policy.turn_model, self.policy.stand_in = "", StandIn()
-        self.queue_stored()  # a prompt may have been taken, or all dropped, without a message
         # Those of a turn that was canceled before it went on.
         close_calls(self.record, "The turn was stopped.", begun=False)
         summary = self._namer.summary()

@@ -14,9 +14,11 @@ import pytest
 from daemon.hooks.entry_points import FoundFunctions, HookFunction
 from daemon.hooks.python import Hooks
 from daemon.hooks.session import MAX_WAITING, HookRunner
+from daemon.loop.features import HookResult
 from daemon.loop.session import Session
-from daemon.model.events import Notice, PermissionAsked, QueueChanged
+from daemon.model.events import Notice, PermissionAsked, QueueChanged, TraceCompleted
 from daemon.model.messages import NotePart, ToolResultPart
+from daemon.model.traces import QueuedPrompt
 from daemon.settings import HookName
 from daemon.store.replay import replayed
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
@@ -364,6 +366,26 @@ async def test_crash_sends_no_steered_prompt_twice(tmp_path: Path) -> None:
         assert session.cancel()
         assert [(await finish(task)).stop for task in (turn, *steered)] == ["canceled"] * 4
         assert session.state.queue == ()
+
+
+async def test_prompt_whose_check_fails_leaves_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_: QueuedPrompt) -> HookResult:
+        raise RuntimeError("a bug")
+
+    yes, hold = program(tmp_path / "h", "yes", "exit 0"), Hold()
+    async with daemon(tmp_path, [hold, "one"]) as bench:
+        session = bench.session(settings=settings(prompt__submit=[of(yes)]))
+        first = prompted(session, "first")
+        await hold.reached.wait()
+        second = prompted(session, "second")
+        await until(session.queued)
+        monkeypatch.setattr(session.hooks, "submitted", broken)
+        hold.go.set()
+        assert ((await finish(first)).stop, (await finish(second)).stop) == ("end_turn", "error")
+        assert session.state.queue == ()
+        assert len(bench.events(TraceCompleted)) == 1
 
 
 # -- those that only watch --

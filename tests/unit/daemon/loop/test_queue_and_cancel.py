@@ -452,3 +452,19 @@ async def test_closing_the_daemon_ends_every_prompt(tmp_path: Path) -> None:
         assert (await finish(first)).stop == "canceled"
         assert (await finish(second)).stop == "canceled"
         assert session.state.queue == ()
+
+
+async def test_prompt_whose_turn_cannot_begin_leaves_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> str:
+        raise RuntimeError("a bug")
+
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "one"]) as bench:
+        session = bench.session()
+        first, second = await two_prompts(session, hold)
+        monkeypatch.setattr("daemon.loop.session.names_after", broken)
+        hold.go.set()
+        assert ((await finish(first)).stop, (await finish(second)).stop) == ("end_turn", "error")
+        assert session.state.queue == ()

@@ -288,6 +288,7 @@ async def test_diff_of_several_files_gives_the_focus_back(with_model: WithModel,
         read(workspace / "rates.py"),
         write(workspace / "notes.txt", "Cheaper.\n"),
         task.call("patch", patch_text=PATCH),
+        Reply(text=SAID),
     ]
     async with with_model(replies) as (_model, window):
         await window.show_chat()
@@ -304,6 +305,9 @@ async def test_diff_of_several_files_gives_the_focus_back(with_model: WithModel,
         # The editor takes the focus when it opens.
         await chat.wait_for_function("() => window.focusIsBack && document.hasFocus()")
         await expect(model).to_be_focused()
+        # Editors offer to decide what waits in any session, also those of the next test.
+        await window.accept.click()
+        await expect(window.answers().last).to_contain_text("Three files change")
 
 
 LONG = "20260102-030405-000000abce"

@@ -283,33 +283,6 @@ async def test_every_main_flow_works_with_the_keyboard_alone(with_model: WithMod
         await expect(window.composer).to_be_focused()
 
 
-async def test_diff_of_several_files_gives_the_focus_back(with_model: WithModel, workspace: Path) -> None:
-    replies = [
-        read(workspace / "rates.py"),
-        write(workspace / "notes.txt", "Cheaper.\n"),
-        task.call("patch", patch_text=PATCH),
-        Reply(text=SAID),
-    ]
-    async with with_model(replies) as (_model, window):
-        await window.show_chat()
-        await window.say("Make local parcels cheaper")
-        await expect(window.approval).to_contain_text("notes.txt")
-        await expect(window.diff).to_be_visible()
-        model = window.chat.get_by_role("button", name=re.compile("^Model: "))
-        await model.focus()
-        chat = await chat_frame(window)
-        await chat.evaluate("window.addEventListener('focus', () => { window.focusIsBack = true; })")
-        await window.page.keyboard.press("Shift+Alt+Y")
-        await expect(window.approval).to_contain_text("Change 3 files")
-        await expect(window.tab("Proposed by Goalwright (3 files)")).to_be_visible()
-        # The editor takes the focus when it opens.
-        await chat.wait_for_function("() => window.focusIsBack && document.hasFocus()")
-        await expect(model).to_be_focused()
-        # Editors offer to decide what waits in any session, also those of the next test.
-        await window.accept.click()
-        await expect(window.answers().last).to_contain_text("Three files change")
-
-
 LONG = "20260102-030405-000000abce"
 STEPS = in_full(2_500, 1_000)
 

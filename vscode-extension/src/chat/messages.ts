@@ -110,7 +110,8 @@ export type ToWebview =
   | { type: "state"; state: Partial<Shown> }
   | { type: "updates"; of: "session" | "record"; updates: readonly Update[] }
   | { type: "earlier"; sessionId: string; earlier: SessionMessagesResult }
-  | { type: "focus" }
+  /** `last`: focus what had the focus last, instead of the composer. */
+  | { type: "focus"; last?: boolean }
   | { type: "showGoal"; goalId: string }
   | { type: "insert"; text: string }
   /** `sessionId`: the session whose draft takes it, empty for a new one; without it, the session on display. */

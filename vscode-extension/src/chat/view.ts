@@ -152,6 +152,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Focus what had the focus last in the chat. */
   async refocus(): Promise<void> {
     await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+    // An editor that has just opened may still take it from the command.
+    this.post({ type: "focus", last: true });
   }
 
   /** Append text to the draft and put the caret behind it. */

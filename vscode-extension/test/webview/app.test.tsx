@@ -139,3 +139,21 @@ test("the answers of a card are sent again after the daemon rejected them", asyn
   assert.deepEqual(host.answerOf(asked), begun);
   close();
 });
+
+test("the focus goes back to where it was, and else to the composer", async () => {
+  const { body, say, show, close } = await page();
+  await show(id);
+  const focused: string[] = [];
+  const note = (name: string) => (): unknown => focused.push(name);
+  const composer = body.all("textarea")[0];
+  assert.ok(composer);
+  Object.assign(composer, { focus: note("composer") });
+  const at = (activeElement: unknown): unknown => Object.assign(document, { activeElement });
+  at({ focus: note("model") });
+  await say({ type: "focus", last: true });
+  await say({ type: "focus" });
+  at(document.body);
+  await say({ type: "focus", last: true });
+  assert.deepEqual(focused, ["model", "composer", "composer"]);
+  close();
+});

@@ -79,7 +79,11 @@ export function App(): JSX.Element {
       const ended = now.session && !now.previewed && atRest(now.session, message) ? takeEnded(now.session) : [];
       for (const words of [...begun, ...ended]) addToDraft(words);
       if (message.type === "refused") keepRefused(message.requestId);
-      if (message.type === "focus") field.current?.focus();
+      if (message.type === "focus") {
+        const { activeElement, body } = document;
+        if (message.last && activeElement !== body) (activeElement as HTMLElement | null)?.focus();
+        else field.current?.focus();
+      }
       if (message.type === "showGoal") {
         const tree = latest.current.session?.goalTree;
         // A goal that only groups others has no lines, so show the first goal below it that has some.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert, to_builtins
 
 from daemon import lock
-from daemon.workspace_key import workspace_key
+from daemon.workspace_key import real_workspace, workspace_key
 from tools.files.regular_files import os_errors, write_private
 from tools.localization import noted, t
 
@@ -119,7 +119,7 @@ class RuntimePaths(Struct, frozen=True):
     @staticmethod
     def for_workspace(workspace: Path, home: Path | None = None) -> RuntimePaths:
         """Return the paths for ``workspace``. Touches nothing on the disk; call ``prepare`` before writing."""
-        resolved = Path(os.path.realpath(workspace))  # resolve() fails for links in a circle
+        resolved = real_workspace(workspace)
         key = workspace_key(resolved)
         return RuntimePaths(resolved, state_dir(home) / "run" / key, key)
 

@@ -1,13 +1,16 @@
-"""The name of a workspace where things of many workspaces are kept side by side."""
+"""Where a workspace really is, and its name where things of many workspaces are kept side by side."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+
+def real_workspace(workspace: Path) -> Path:
+    """Return the folder with links followed. Links in a circle, for which ``Path.resolve`` fails, lead nowhere, as a
+    name that does not exist."""
+    return Path(os.path.realpath(workspace))
 
 
 def workspace_key(workspace: Path) -> str:

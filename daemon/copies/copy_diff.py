@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -14,9 +13,11 @@ from daemon.copies.repository import make_git_for_us
 from daemon.copies.working_copy import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
 from daemon.files.git import blobs_in
 from daemon.files.index_file import GITLINK, read, restat
+from tools.writing.disk import leads_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from daemon.copies.git_program import CancelToken
 
@@ -79,7 +80,7 @@ class CopyComparison(Struct, frozen=True):
             git.stop.check()
             work_tree = self.top / part.prefix
             git_dir = self.ours / part.folder / "raw.git"
-            if not _is_real_folder(work_tree):
+            if not _is_inside(work_tree):
                 private = PrivateIndex(git, git_dir, self.top)
                 yield part, private, EMPTY_TREE[part.hash]
                 continue
@@ -90,7 +91,7 @@ class CopyComparison(Struct, frozen=True):
             for name in _repositories(private, part.hash):
                 prefix = f"{part.prefix}{os.fsdecode(name)}/"
                 inner = self.top / prefix
-                if prefix not in known and (inner / ".git").exists() and _is_real_folder(inner):
+                if prefix not in known and (inner / ".git").exists() and _is_inside(inner):
                     known.add(prefix)
                     waiting.append(self._new_part(prefix, len(known)))
 
@@ -130,9 +131,9 @@ class CopyComparison(Struct, frozen=True):
         return CopiedRepository(prefix, folder, EMPTY_TREE[20], 20)
 
 
-def _is_real_folder(path: Path) -> bool:
+def _is_inside(path: Path) -> bool:
     """Return whether it is a folder that no symbolic link leads to: the branch may have made one, to files outside."""
-    return path.is_dir() and Path(os.path.realpath(path)) == path
+    return path.is_dir() and leads_here(path)
 
 
 def _repositories(private: PrivateIndex, hash_size: int) -> Iterable[bytes]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.workspace_key import workspace_key
+from daemon.workspace_key import real_workspace, workspace_key
 from tools.process.programs import find_program
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCo
     from daemon.copies.plain_copies import PlainCopies
     from daemon.copies.repository import Repository
 
-    workspace = Path(os.path.realpath(workspace))
+    workspace = real_workspace(workspace)
     program = find_program("git", workspace)
     if program is None:
         return PlainCopies(workspace, folder, links)

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookError, denial, may_deny, read_text
 from tools.localization import t
+from tools.paths import without_tilde
 from tools.process.programs import find_program, run, scrubbed_environment
 from tools.process.runnable import why_not_run
 from tools.text.truncate import head, one_line
@@ -113,7 +114,7 @@ class Executable(Struct, frozen=True):
         or the (trusted) configuration names that very file.
         """
         name = self.hook.command[0]
-        path = Path(name).expanduser() if name.startswith("~") else Path(name)
+        path = without_tilde(name)
         if path.is_absolute():
             return str(path)
         if name != path.name:  # ./x as well as x/y

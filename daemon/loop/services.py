@@ -90,9 +90,6 @@ class ExtraTools(Protocol):
         ...
 
 
-_NONE: Mapping[str, Tool[Any]] = {}
-
-
 class JoinedTools:
     """The tools of several, or of none. Implements ExtraTools; of equal names, the first counts."""
 
@@ -105,15 +102,9 @@ class JoinedTools:
         return [text for texts in said for text in texts]
 
     def tools(self, trust: Trust, session_id: str) -> Mapping[str, Tool[Any]]:
-        parts = [part for source in self._sources if (part := source.tools(trust, session_id))]
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            return _NONE
+        parts = tuple(source.tools(trust, session_id) for source in self._sources)
         return self._joined.get(
-            lambda: {name: tool for part in reversed(parts) for name, tool in part.items()},
-            same=tuple(parts),
-            equal=len(parts),
+            lambda: {name: tool for part in reversed(parts) for name, tool in part.items()}, same=parts
         )
 
     async def requested(

@@ -538,7 +538,6 @@ class Session:
                     log.error("the turn was stopped: %s", error)
                     stop, detail = "error", self._running.failure or str(error)
                     self._store_failed(waiting.prompt.prompt_id, detail)
-                    self._store_queue_if_possible()
                 except Exception as error:
                     log.exception("a turn failed")
                     kind = error.__class__.__name__
@@ -546,6 +545,7 @@ class Session:
                         "error",
                         t("Goalwright has a bug ({kind}); its log has the details.", kind=kind),
                     )
+                if stop == "error":  # it may have failed before it ran
                     self._store_queue_if_possible()
                 if self.turn.last_result is None or self.state.open.has_prompt:
                     self.turn.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)

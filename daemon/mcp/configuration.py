@@ -27,7 +27,7 @@ from tools.json_access import array, without_comments
 from tools.localization import n, noted, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
-from tools.redaction.probable_secrets import SECRET_NAME, may_be_secret
+from tools.redaction.redactor import SECRET_NAME, may_be_secret
 from tools.text.terminal import shown_brief
 from tools.text.validation import unreadable
 

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from tools.localization import t
-from tools.redaction.probable_secrets import may_be_secret
-from tools.redaction.redactor import SECRETS
+from tools.redaction.redactor import SECRETS, may_be_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

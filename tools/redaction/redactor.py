@@ -28,6 +28,12 @@ _PLACEHOLDERS = frozenset(
 _MARK = re.compile(r"\[redacted(?:: [^\]\n]{1,20})?\]")
 _KEY_NAME = re.compile(r".*(?:KEY|TOKEN|SECRET)(?!.*_FILE$).*", re.DOTALL)
 """Names of variables that hold a key; others hold an address or a file's name."""
+SECRET_NAME = re.compile(
+    r"KEY|TOKEN|SECRET|PASSW|PWD|CREDENTIAL|AUTH(?!OR)|BEARER|COOKIE|_PAT$", re.IGNORECASE
+)
+"""Names of settings, headers and options whose values are probably secret."""
+_ORDINARY = re.compile(r"[A-Za-z]{1,15}(?:[\s,;:/+._-]{1,2}[A-Za-z]{1,15})*|[\d.-]{1,10}")
+"""Words and dates, which must not vanish from conversations: ``application/json``, ``database,functions``."""
 _ROUNDS = 4
 
 CharSpan = tuple[int, int]
@@ -170,3 +176,9 @@ SECRETS = Redactor()
 def is_redacted(text: str) -> bool:
     """Return whether ``text`` differs from its stored form, or comes from the record and differs from the original."""
     return ("[redacted" in text and _MARK.search(text) is not None) or SECRETS.text(text) != text
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Return whether the value of a header, or of a part of a query, may be secret, by its name or its looks."""
+    named = SECRET_NAME.search(name) is not None or "authorization" in name.lower()
+    return named or _ORDINARY.fullmatch(value.strip()) is None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon.runtime import state_dir
+from daemon.workspace_key import real_workspace
 from lsp_bridge.cli.commands.session_command import (
     REQUEST_S,
     CommandFailedError,
@@ -179,7 +179,7 @@ def trust(cli: Invocation, *, remove: bool) -> int:
     from daemon.trust import TrustedFolders
 
     console, folders = cli.console, TrustedFolders(state_dir())
-    folder = Path(os.path.realpath(cli.workspace))
+    folder = real_workspace(cli.workspace)
     name = shown_line(str(folder))
     if not remove and not os.path.isdir(folder):  # noqa: PTH112 - pathlib fails for a name that is too long
         return cli.failed(CommandFailedError(t("{folder} is not a folder.", folder=name)))

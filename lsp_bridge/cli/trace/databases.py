@@ -16,10 +16,11 @@ from daemon.runtime import state_dir
 from daemon.store.archive import export_trace
 from daemon.store.searching import search as search_files
 from daemon.store.trace_store import StoreError, with_children
+from daemon.workspace_key import real_workspace
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import one_line, shown_line
 from lsp_bridge.cli.trace.maintenance import asking
-from lsp_bridge.cli.trace.stored_traces import all_of, chosen, real_folder, store_of, trace_command
+from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of, trace_command
 from tools.localization import n, noted, t
 from tools.redaction.redactor import SECRETS
 from tools.text.amounts import money
@@ -267,7 +268,7 @@ def _database(cli: Invocation, given: str | None) -> str | None:
 
 def database_of_settings(cli: Invocation) -> str | None:
     """Return the database of the settings, if there is one."""
-    config = WorkspaceConfig(real_folder(cli.workspace), state_dir(cli.launcher.home), {}).read()
+    config = WorkspaceConfig(real_workspace(cli.workspace), state_dir(cli.launcher.home), {}).read()
     for problem in (*config.blocking, *config.problems):
         cli.console.problem(problem)
     return config.settings.traces.store_url

@@ -20,8 +20,9 @@ from daemon.steps.fold import StepFold
 from daemon.store.provenance import OwnSessions
 from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError, all_events
+from daemon.workspace_key import real_workspace
 from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line
-from lsp_bridge.cli.trace.stored_traces import chosen, real_folder, store_of, trace_command
+from lsp_bridge.cli.trace.stored_traces import chosen, store_of, trace_command
 from tools.files.regular_files import private_file
 from tools.localization import t
 
@@ -45,7 +46,7 @@ _CUT = 4000
 async def list_traces(cli: Invocation, *, limit: int = 50) -> None:
     """``goalwright trace list``: newest first; ``--json``: one object a line, with the fields of the API."""
     console, store = cli.console, store_of(cli.workspace)
-    own = OwnSessions(state_dir(), real_folder(cli.workspace))
+    own = OwnSessions(state_dir(), real_workspace(cli.workspace))
     traces = store.traces(limit=limit, matches=lambda trace: not never_begun(store, trace))
     since = _daemon_since(cli.workspace)
     for trace in traces:

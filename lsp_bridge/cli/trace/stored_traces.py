@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, session_of
@@ -12,11 +10,14 @@ from daemon.store.location import stored
 from daemon.store.pruning import holds_trace
 from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError, UnknownTraceError
+from daemon.workspace_key import real_workspace
 from lsp_bridge.cli.invocation import reporting
 from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from daemon.store.files import FileTraceStore
 
 _NAMED = 5
@@ -34,12 +35,7 @@ trace_command = reporting(
 
 def store_of(workspace: Path) -> FileTraceStore:
     """Return the traces of a workspace, to be read; nothing is made."""
-    return stored(real_folder(workspace), state_dir())
-
-
-def real_folder(workspace: Path) -> Path:
-    """Return where a workspace really is. Links in a circle lead nowhere, as a name that does not exist."""
-    return Path(os.path.realpath(workspace))
+    return stored(real_workspace(workspace), state_dir())
 
 
 def all_of(store: FileTraceStore) -> list[str]:

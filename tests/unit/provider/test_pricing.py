@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,11 @@ MILLION = 1_000_000
 @pytest.fixture(autouse=True)
 def without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
+
+
+def has_listed(monkeypatch: pytest.MonkeyPatch, listed: Mapping[str, object]) -> None:
+    """Have litellm loaded, with this list of models."""
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost=listed))
 
 
 def test_each_sort_of_token_has_its_price() -> None:
@@ -73,7 +79,7 @@ def test_the_list_of_litellm_is_used_when_it_is_there_anyway(monkeypatch: pytest
         "max_output_tokens": 4_000,
     }
     listed = {"groq/llama": entry, "free/model": {"max_tokens": 1000}}
-    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost=listed))
+    has_listed(monkeypatch, listed)
     info = model_info("groq/llama")
     assert (info.context_window, info.max_output) == (64_000, 4_000)
     assert cost(
@@ -93,7 +99,7 @@ def test_the_list_of_litellm_has_prices_of_long_prompts(monkeypatch: pytest.Monk
         "cache_read_input_token_cost": 1e-7,
         "cache_read_input_token_cost_above_200k_tokens": 2e-7,
     }
-    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost={"gemini/pro": entry}))
+    has_listed(monkeypatch, {"gemini/pro": entry})
     short = Usage(input=100_000, cache_read=100_000, output=10_000)
     assert cost("gemini/pro", short) == pytest.approx(0.1 + 0.01 + 0.04)
     long = Usage(input=100_001, cache_read=100_000, output=10_000)
@@ -109,7 +115,7 @@ def test_cache_prices_of_long_prompts_grow_as_input_does(monkeypatch: pytest.Mon
     }
     free = {"input_cost_per_token": 0, "input_cost_per_token_above_272k_tokens": 1e-5}
     listed = {"perplexity/gpt": entry, "free/short": free}
-    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost=listed))
+    has_listed(monkeypatch, listed)
     assert cost("perplexity/gpt", Usage(cache_read=MILLION)) == pytest.approx(1)
     assert cost("perplexity/gpt", Usage(cache_write=MILLION)) == pytest.approx(10)
     assert cost("free/short", Usage(cache_read=MILLION)) == pytest.approx(10)
@@ -120,7 +126,7 @@ def test_long_prompts_that_cost_no_more_have_no_own_price(
     monkeypatch: pytest.MonkeyPatch, above: float | None
 ) -> None:
     entry = {"input_cost_per_token": 1e-6, "input_cost_per_token_above_200k_tokens": above}
-    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost={"gemini/pro": entry}))
+    has_listed(monkeypatch, {"gemini/pro": entry})
     assert model_info("gemini/pro").long_price is None
     assert cost("gemini/pro", Usage(input=MILLION)) == pytest.approx(1)
 
@@ -144,7 +150,7 @@ def test_another_servers_price_is_not_assumed(
         "some.model": {**prices, "litellm_provider": "bedrock_converse"},
         "nobody": prices,
     }
-    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost=listed))
+    has_listed(monkeypatch, listed)
     assert (cost(model, Usage(input=1)) is not None) is priced
     assert model_info(model).context_window == 64_000
 

@@ -429,7 +429,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     try {
       await (request ? review.answer(request, answer) : sessions.reply(requestId, answer));
     } catch (error) {
-      // The card shows the error and keeps its fields. Without a daemon it is made anew, when it asks again.
+      // The card shows the error and keeps its fields. Without a daemon, a new card replaces it when the daemon asks again.
       log.warn(`answer: ${asProblem(error).message}`);
       if (!request || connectionLost(error) || daemon.state.phase !== "connected") sessions.giveBack(answer, sessionId);
       else {

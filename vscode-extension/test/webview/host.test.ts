@@ -24,7 +24,7 @@ test("a draft's files are sent to the host only when they change", async () => {
   assert.deepEqual(await saved("", []), { type: "written", written: { drafts: {}, answers: {}, edits: {}, unfolded: [] }, files: {} });
 });
 
-test("what was begun for a request that was answered elsewhere is taken back", async () => {
+test("words written for a request that was answered elsewhere come back", async () => {
   Object.assign(globalThis, { acquireVsCodeApi: () => ({ postMessage: () => undefined }) });
   const { answerOf, saveAnswer, takeBegun } = await import("../../src/chat/webview/host");
   const [one, two, three] = ["r1", "r2", "r3"].map((id) => request(id, { toolCallId: id }));

@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from daemon.context.tokens import estimate_tokens
 from daemon.model.tags import attribute
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_TOKENS = 300
 MAX_ENTRIES = 2_000
@@ -108,7 +111,8 @@ def _walk(root: Path, readable: Readable) -> tuple[_Folders, Counter[str]]:
             top, *below = path.split("/")[:-1] or ("",)
             if top:
                 folders.setdefault(top, set()).update(below[:1])
-            if (language := _LANGUAGES.get(PurePosixPath(path).suffix.lower())) is not None:
+            ending = os.path.splitext(name)[1]  # noqa: PTH122 - a path object takes longer than all else here
+            if (language := _LANGUAGES.get(ending.lower())) is not None:
                 languages[language] += 1
     return folders, languages
 

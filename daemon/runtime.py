@@ -5,7 +5,8 @@ a remote shell with different environments still meet in the same daemon. (``XDG
 meeting place: it is set in a login shell and unset in a container or cron job, which would make two daemons
 for one workspace. It only holds the socket when the path under the home would be too long.)
 
-Light on purpose: the terminal client imports this on its way to the first request.
+Light on purpose: the terminal client imports this on its way to the first request. So records are named tuples here and
+there: importing msgspec takes a tenth of that way.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ import stat
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from msgspec import Struct, convert, to_builtins
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from daemon import lock
 from daemon.workspace_key import real_workspace, workspace_key
 from tools.files.regular_files import os_errors, write_private
+from tools.json_access import mapping
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class AlreadyRunningError(Exception):
         self.address = address
 
 
-class Address(Struct, frozen=True, rename="camel", omit_defaults=True):
+class Address(NamedTuple):
     """How to reach a running daemon: the content of ``daemon.json``, with either socket or port."""
 
     pid: int
@@ -76,12 +76,36 @@ class Address(Struct, frozen=True, rename="camel", omit_defaults=True):
     port: int | None = None
     """TCP port on 127.0.0.1, where there are no Unix domain sockets (Windows)."""
 
-    def __post_init__(self) -> None:
-        if (self.socket is None) == (self.port is None):
+    @staticmethod
+    def from_json(value: object) -> Address:
+        """Return the address that an address file holds. Raises ValueError."""
+        given = mapping(value)
+        found = Address._make(given.get(name) for name, _ in _ADDRESS)
+        if not all(isinstance(part, kind) for part, (_, kind) in zip(found, _ADDRESS, strict=True)):
+            raise ValueError("a field of the address is missing or of the wrong kind")
+        if (found.socket is None) == (found.port is None):
             raise ValueError("an address has a socket or a port")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what an address file holds; Any because it is JSON."""
+        return {name: part for part, (name, _) in zip(self, _ADDRESS, strict=True) if part is not None}
 
     def __repr__(self) -> str:
         return f"Address({self.pid}, {self.workspace!r})"  # without the token
+
+
+_ADDRESS = (
+    ("pid", int),
+    ("token", str),
+    ("version", str),
+    ("protocolVersion", int),
+    ("workspace", str),
+    ("startedAt", str),
+    ("socket", str | None),
+    ("port", int | None),
+)
+"""Name and kind of each field of an address in its file."""
 
 
 def state_dir(home: Path | None = None) -> Path:
@@ -107,7 +131,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-class RuntimePaths(Struct, frozen=True):
+class RuntimePaths(NamedTuple):
     """The files of one workspace's daemon. ``folder`` and all in it are only for the user."""
 
     workspace: Path
@@ -187,7 +211,7 @@ class RuntimePaths(Struct, frozen=True):
     def read_address(self) -> Address | None:
         """Return the address in ``daemon.json``; None when it is missing or unreadable. It may be stale."""
         try:
-            return convert(json.loads(self.address_file.read_bytes()), Address)
+            return Address.from_json(json.loads(self.address_file.read_bytes()))
         except (OSError, ValueError):
             return None
 
@@ -205,8 +229,7 @@ class RuntimePaths(Struct, frozen=True):
 
     def write_address(self, address: Address) -> None:
         """Publish ``address``, atomically and only for the user. Needs the lock."""
-        # Not by msgspec, which encodes no path that is not UTF-8.
-        write_private(self.address_file, json.dumps(to_builtins(address), indent=1).encode() + b"\n")
+        write_private(self.address_file, json.dumps(address.to_json(), indent=1).encode() + b"\n")
 
     def is_locked(self) -> bool:
         """Return whether a daemon is alive: the lock is reliable even after ``kill -9``, when the address file is

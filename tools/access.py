@@ -47,19 +47,3 @@ class Suggestion(Struct, frozen=True):
 def suggestions(permission: str, patterns: tuple[str, ...]) -> tuple[Suggestion, ...]:
     """Suggestions of one permission."""
     return tuple(Suggestion(permission, pattern) for pattern in patterns)
-
-
-MCP = "mcp__"
-"""How the tools of MCP servers begin, and their permissions: ``mcp__server__tool``."""
-MCP_SEARCH = "mcp_search"
-"""The tool that finds them where their definitions are too many for the request."""
-MCP_LOADED = "loaded_tools"
-"""Key in the metadata of its results: the names of the tools that it loaded."""
-MCP_ELICITATION = "mcp_elicitation"
-"""The permission of an MCP server to ask the user; the target is its name."""
-MCP_SAMPLING = "mcp_sampling"
-"""The permission of an MCP server to use the session's model; the target is its name."""
-OWN = "tool__"
-"""How the user's own tools begin, and their permissions: ``tool__name``."""
-OUTSIDE = (MCP, OWN)
-"""How all tools begin that are not built in."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from daemon.permission.matching import matches
 from daemon.permission.rules_file import PERMISSIONS
-from tools.access import OUTSIDE
 from tools.localization import t
+from tools.tool_names import OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,7 +16,6 @@ from daemon.loop.mentions import mentioned, with_agent
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
 from daemon.permission.service import AskerByRules
-from tools.access import MCP
 from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
@@ -25,6 +24,7 @@ from tools.text.decoding import BinaryFileError, decode, split_lines
 from tools.text.terminal import shown_line
 from tools.text.truncate import short
 from tools.tool import Permission, PermissionDeniedError, ToolError
+from tools.tool_names import MCP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

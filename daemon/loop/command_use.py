@@ -14,10 +14,10 @@ from daemon.loop.skill_use import may_be_shown
 from daemon.skills.catalogue import FoundSkills, usable
 from daemon.skills.commands import CALL, Command, FoundCommands, expanded
 from daemon.skills.skill_file import SKILL_FILE, Skill
-from tools.access import MCP
 from tools.localization import t
 from tools.paths import rule_target
 from tools.skill import skill_text
+from tools.tool_names import MCP
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

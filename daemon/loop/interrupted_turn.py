@@ -21,10 +21,10 @@ from daemon.model.traces import Trace, trace_status
 from daemon.permission.service import CANCELED
 from daemon.provider.call_ids import goal_of_step
 from daemon.store.trace_store import StoreError, TraceStore
-from tools.access import MCP_ELICITATION, MCP_SAMPLING
 from tools.localization import noted, t
 from tools.redaction.redactor import is_redacted
 from tools.text.truncate import one_line
+from tools.tool_names import MCP_ELICITATION, MCP_SAMPLING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

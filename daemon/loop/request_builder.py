@@ -36,7 +36,7 @@ from daemon.provider.model_calls import (
     ToolSpec,
 )
 from daemon.provider.pricing import UNKNOWN, model_info
-from tools.access import MCP_SEARCH
+from tools.tool_names import MCP_SEARCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from tools.access import OWN
 from tools.diagnostics_text import describe, problems_metadata
 from tools.language_ports import CurrentProblems, Diagnostics, DiagnosticsReport, DiagnosticsRun, Severity
+from tools.tool_names import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -8,10 +8,10 @@ from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
 from daemon.context.tokens import tool_tokens
 from daemon.loop.skill_use import listed
 from daemon.provider.model_calls import ToolSpec
-from tools.access import MCP, MCP_SEARCH, OWN
 from tools.localization import t
 from tools.registry import unknown_tool
 from tools.text.truncate import head
+from tools.tool_names import MCP, MCP_SEARCH, OWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -58,10 +58,10 @@ from daemon.provider.model_calls import (
     ToolSpec,
 )
 from daemon.state.notes import LATE_DIAGNOSTICS, notes_text
-from tools.access import OWN
 from tools.diagnostics_text import describe_late
 from tools.localization import t
 from tools.tool import ToolContext, ToolResult
+from tools.tool_names import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,11 +8,11 @@ import os
 from typing import TYPE_CHECKING
 
 from daemon.permission.service import CallPermission
-from tools.access import OUTSIDE
 from tools.localization import noted, t
 from tools.process.background import finish
 from tools.registry import run_tool
 from tools.tool import ToolResult
+from tools.tool_names import OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

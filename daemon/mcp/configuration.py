@@ -21,7 +21,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from daemon.config import MAX_FILE, not_used, usable
-from tools.access import MCP
 from tools.files.regular_files import read_regular
 from tools.json_access import array, without_comments
 from tools.localization import n, noted, t
@@ -30,6 +29,7 @@ from tools.process.runnable import why_not_run
 from tools.redaction.redactor import SECRET_NAME, may_be_secret
 from tools.text.terminal import shown_brief
 from tools.text.validation import unreadable
+from tools.tool_names import MCP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

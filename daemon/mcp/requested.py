@@ -17,11 +17,11 @@ from msgspec import Struct
 from daemon.mcp.configuration import tool_names
 from daemon.mcp.tool import MOST_IMAGES, texts_and_images
 from daemon.model.tags import within
-from tools.access import MCP
 from tools.localization import t
 from tools.text.terminal import plain, shown_line
 from tools.text.truncate import short
 from tools.tool import ToolError
+from tools.tool_names import MCP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,12 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from daemon.mcp.elicitation import BadRequestError
-from tools.access import MCP_SAMPLING, suggestions
+from tools.access import suggestions
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import plain, shown, shown_line
 from tools.text.truncate import abridged
 from tools.tool import PermissionAsk
+from tools.tool_names import MCP_SAMPLING
 
 if TYPE_CHECKING:
     import mcp_types as types

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from daemon.model.tags import within
-from tools.access import MCP_LOADED, MCP_SEARCH
 from tools.localization import n
 from tools.text.terminal import shown_line
 from tools.text.truncate import cut_text, short
 from tools.tool import Tool, ToolError, ToolInput, ToolResult
+from tools.tool_names import MCP_LOADED, MCP_SEARCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -17,11 +17,11 @@ import mcp_types as types
 from daemon.mcp import elicitation, sampling
 from daemon.mcp.elicitation import BadRequestError
 from daemon.outside_tools.approvals import Approvals
-from tools.access import MCP_ELICITATION
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import shown_line
 from tools.tool import PermissionAsk, PermissionDeniedError, ToolError
+from tools.tool_names import MCP_ELICITATION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence

@@ -22,7 +22,6 @@ from daemon.mcp.lent import EDITOR, LentServers, specs_of
 from daemon.mcp.tokens import TokenStore
 from daemon.model.stored_model import Model
 from daemon.outside_tools.approvals import Approvals
-from tools.access import MCP, MCP_SEARCH
 from tools.errors import ToolError
 from tools.files.regular_files import write_private
 from tools.json_access import mapping, strings
@@ -31,6 +30,7 @@ from tools.process.background import Background
 from tools.process.environment import scrubbed_environment
 from tools.redaction.redactor import SECRETS
 from tools.text.validation import unreadable
+from tools.tool_names import MCP, MCP_SEARCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

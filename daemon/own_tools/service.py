@@ -11,8 +11,8 @@ from msgspec import Struct
 from daemon.agents.own_files import ParsedFiles
 from daemon.model.stored_model import Model
 from daemon.outside_tools.approvals import Approvals
-from tools.access import OWN
 from tools.localization import noted, t
+from tools.tool_names import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

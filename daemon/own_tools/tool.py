@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.outside_tools.tool import OutsideInput, OutsideTool, cut, limited_progress, output_of, title_of
 from daemon.own_tools.python_tools import CallContext, FailedError, in_thread
-from tools.access import OWN
 from tools.localization import english, noted, t
 from tools.process import programs
 from tools.process.background import despite_cancel
@@ -24,6 +23,7 @@ from tools.running import (
 )
 from tools.text.terminal import shown_brief
 from tools.tool import ToolError, ToolResult
+from tools.tool_names import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from daemon.model.permissions import Action, Mode, Rule, Trust
 from daemon.permission.matching import is_general
-from tools.access import MCP_SAMPLING, OUTSIDE
 from tools.localization import noted
+from tools.tool_names import MCP_SAMPLING, OUTSIDE
 
 LIFTABLE = frozenset({"shipped", "user", "editor"})
 """Sources of general questions that may be dropped."""

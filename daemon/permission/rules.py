@@ -30,8 +30,9 @@ from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, Patte
 from daemon.permission.matching import home
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.protected import Kind, may_be_protected, protected
-from tools.access import MCP_ELICITATION, MCP_SAMPLING, OUTSIDE, Access, Suggestion
+from tools.access import Access, Suggestion
 from tools.localization import t
+from tools.tool_names import MCP_ELICITATION, MCP_SAMPLING, OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 from daemon.model.permissions import Action, Rule, RuleSource
 from daemon.permission.layers import ALIASES, STRICTNESS
 from daemon.permission.matching import matches
-from tools.access import OUTSIDE
 from tools.localization import t
 from tools.text.truncate import head
+from tools.tool_names import OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

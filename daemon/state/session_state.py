@@ -42,8 +42,8 @@ from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.state.open_turn import OpenTurn
 from daemon.state.session_head import SessionHead
 from daemon.state.spending import Spending
-from tools.access import MCP_LOADED, MCP_SEARCH
 from tools.json_access import mapping, strings
+from tools.tool_names import MCP_LOADED, MCP_SEARCH
 
 if TYPE_CHECKING:
     from daemon.state.children import Spent

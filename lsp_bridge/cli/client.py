@@ -7,9 +7,8 @@ import contextlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
-
-from msgspec import Struct, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, preamble
 from tools.json_access import mapping
@@ -64,12 +63,12 @@ class RpcError(DaemonError):
         self.code = code
 
 
-class Greeting(Struct, frozen=True):
+class Greeting(NamedTuple):
     """A client's data for ``initialize``; see ``protocol.sessions.InitializationOptions``."""
 
     client: str = "terminal"
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    settings: Mapping[str, Any] = MappingProxyType({})
+    env: Mapping[str, str] = MappingProxyType({})
     trusted: bool | None = None
     """None: the user's own list of trusted folders decides."""
     unattended: bool = False

@@ -7,8 +7,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from msgspec import Struct, field
-
 from lsp_bridge.cli.text import Style, fit, shown_line
 from tools.json_access import strings
 from tools.localization import t
@@ -24,24 +22,36 @@ class OutputFailedError(OSError):
         return str(self.strerror)
 
 
-class Console(Struct):
-    """``out`` is stdout. ``tty`` is a file descriptor to ask a user on, None without one."""
+class Console:
+    """Where a command writes, and whom it can ask."""
 
-    out: TextIO
-    err: TextIO
-    color: bool = False
-    color_err: bool = False
-    live: bool = False
-    """``out`` is a terminal that can rewrite its last line."""
-    columns: int = 80
-    tty: int | None = None
-    on_gone: Callable[[], None] | None = None
-    """Called once when ``out`` cannot be written any more, because its reader is gone (``| head``) or it failed."""
-    failure: OutputFailedError | None = None
-    """Why ``out`` failed, which ``on_gone`` was called for."""
-    _gone: bool = False
-    _problems: set[str] = field(default_factory=set[str])
-    """Those that were told."""
+    def __init__(
+        self,
+        out: TextIO,
+        err: TextIO,
+        *,
+        color: bool = False,
+        color_err: bool = False,
+        live: bool = False,
+        columns: int = 80,
+        tty: int | None = None,
+    ) -> None:
+        """``out`` is stdout; ``live``: it is a terminal that can rewrite its last line. ``tty`` is a file descriptor to
+        ask a user on, None without one."""
+        self.out = out
+        self.err = err
+        self.color = color
+        self.color_err = color_err
+        self.live = live
+        self.columns = columns
+        self.tty = tty
+        self.on_gone: Callable[[], None] | None = None
+        """Called once when ``out`` cannot be written any more, because its reader is gone (``| head``) or it failed."""
+        self.failure: OutputFailedError | None = None
+        """Why ``out`` failed, which ``on_gone`` was called for."""
+        self._gone = False
+        self._problems = set[str]()
+        """Those that were told."""
 
     @staticmethod
     def of_process(*, color: bool = True) -> Console:

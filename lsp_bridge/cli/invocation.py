@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
-
-from msgspec import Struct, field
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
 from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import DaemonError
@@ -26,12 +24,12 @@ CLIENT_NAME = "terminal"
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_NOTHING, EXIT_LIMIT, EXIT_CANCELED = 0, 1, 2, 3, 4, 5, 130
 
 
-class Invocation(Struct, frozen=True):
+class Invocation(NamedTuple):
     """One call of ``goalwright``."""
 
     workspace: Path
     console: Console
-    launcher: Launcher = field(default_factory=Launcher)
+    launcher: Launcher = Launcher()
     session: str | None = None
     """None: the newest of this user."""
     json: bool = False

@@ -13,9 +13,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from msgspec import Struct, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from daemon.safe_path import own_folders
@@ -77,7 +75,7 @@ class Clock:
         await asyncio.sleep(seconds)
 
 
-class Launcher(Struct, frozen=True):
+class Launcher(NamedTuple):
     """How to reach and start daemons. The defaults are the product's; tests replace parts."""
 
     home: Path | None = None
@@ -89,7 +87,7 @@ class Launcher(Struct, frozen=True):
     deadline_s: float = START_DEADLINE_S
     answer_s: float = ANSWER_DEADLINE_S
     """How long a running daemon that took the connection may take for ``initialize``."""
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock = Clock()
 
     async def connect(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
         """Return an initialized connection to the daemon of ``workspace``, which is started when there is none.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.access import OUTSIDE
 from tools.json_access import mapping, mappings, string, strings
 from tools.localization import noted, t
 from tools.text.terminal import LONGEST_TITLE, shown, shown_brief, shown_line
+from tools.tool_names import OUTSIDE
 
 _WHOSE = {
     "shipped": noted("the built-in rule"),

@@ -3,7 +3,7 @@ import sys
 from tests.support.drivers.goalwright import Goalwright, finished, installed
 from tests.support.fakes.model_server import ModelServer
 
-_HEAVY = {"pydantic", "pygls", "lsprotocol", "aiohttp", "_ssl", "yaml", "importlib.metadata"}
+_HEAVY = {"msgspec", "pydantic", "pygls", "lsprotocol", "aiohttp", "_ssl", "yaml", "importlib.metadata"}
 
 
 async def _imported(goalwright: Goalwright, *args: str) -> set[str]:

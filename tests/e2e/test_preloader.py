@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.json import decode
 
 from daemon.runtime import Address, RuntimePaths
 from lsp_bridge.cli import preloader as preloading
@@ -290,7 +289,7 @@ def test_daemon_leaves_a_preloader_for_the_next_one(goalwright: CommandLine) -> 
 def test_client_with_another_priority_starts_its_daemon_itself(goalwright: CommandLine) -> None:
     pid = preload(goalwright)
     result = goalwright.run("start", "--json", program=("nice", "-n", "3", *PROGRAM))
-    daemon = decode(result.stdout, type=Address)
+    daemon = Address.from_json(json.loads(result.stdout))
     assert os.getpriority(os.PRIO_PROCESS, daemon.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 3
     # Else clients like this one would never have a preloader.
     wait_until(lambda: pid_of(preloader(goalwright)) is None, "the end of the preloader")
@@ -326,7 +325,7 @@ def test_update_of_the_installation_ends_the_preloader(goalwright: CommandLine) 
 
     def start() -> Address:
         result = goalwright.run("start", "--json", program=program)
-        return decode(result.stdout, type=Address)
+        return Address.from_json(json.loads(result.stdout))
 
     assert is_forked(start(), pid)
     goalwright.stop()

@@ -9,9 +9,6 @@ import signal
 import time
 from typing import Any
 
-from msgspec import to_builtins
-from msgspec.structs import replace
-
 from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import ConnectionLostError, DaemonError, Greeting
 from lsp_bridge.cli.commands.session_command import (
@@ -44,13 +41,13 @@ async def start(cli: Invocation) -> None:
     """
     launcher = cli.launcher
     if not cli.json:
-        launcher = replace(launcher, serve_args=(*launcher.serve_args, "--loaded"))
+        launcher = launcher._replace(serve_args=(*launcher.serve_args, "--loaded"))
     client, address = await launcher.connect(cli.workspace, Greeting(client="launcher"))
     try:
         await tell_problems(cli, client, _REQUEST_S)
     finally:
         await client.close()
-    if cli.wrote_json(to_builtins(address)):
+    if cli.wrote_json(address.to_json()):
         return
     cli.console.write(
         t(

@@ -30,9 +30,9 @@ from lsp_bridge.protocol.permission_text import (
     typed_answer,
     warning_lines,
 )
-from tools.access import MCP_ELICITATION
 from tools.json_access import mapping, mappings, string
 from tools.localization import noted, t
+from tools.tool_names import MCP_ELICITATION
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.console import Console

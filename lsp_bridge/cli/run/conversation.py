@@ -6,9 +6,8 @@ import asyncio
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import Client, NotificationHandler, RpcError
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class RunOptions(Struct, frozen=True):
+class RunOptions(NamedTuple):
     """The options of ``goalwright run``."""
 
     workspace: Path
@@ -45,7 +44,7 @@ class RunOptions(Struct, frozen=True):
     json: bool = False
     verbose: bool = False
     """Show the model's reasoning."""
-    limits: Mapping[str, float] = field(default_factory=dict[str, float])
+    limits: Mapping[str, float] = MappingProxyType({})
     """Limits of an unattended run, over those of the settings: ``unattended_steps``, ``_usd``, ``_minutes``."""
     files: tuple[str, ...] = ()
     """Paths to attach, beside those that the task names with ``@``."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lsp_bridge.cli.client import Client, RpcError
 from lsp_bridge.cli.text import one_line
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 _PAGE = 50
 
 
-class NewestSession(Struct, frozen=True):
+class NewestSession(NamedTuple):
     """``session_id``: empty when there is none. ``foreign``: number of imported sessions that were skipped."""
 
     session_id: str

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct, field
-
 from lsp_bridge.cli.text import share, total_of, window_words
 from tools.json_access import integer, mapping, number
 from tools.localization import t
@@ -55,21 +53,22 @@ class Totals:
         return f"{text} · {cost_words(self._cost, self._used['unpriced'])}" if total else text
 
 
-class RunOutcome(Struct):
+class RunOutcome:
     """How a run ended, for the result line and the exit code."""
 
-    stop_reason: str = "error"
-    detail: str = ""
-    session_id: str | None = None
-    """None for a session that could not be loaded: it may not even exist."""
-    usage: Totals = field(default_factory=Totals)
-    meter: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The session's numbers at the end (``Meter`` of the wire), as far as they came."""
-    notices: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """Codes and levels of the turn's notices."""
-    only_demo: bool = False
-    """The demo answers because there is no model, not because it was chosen."""
-    exit_code: int = 0
+    def __init__(self, stop_reason: str = "error", detail: str = "", session_id: str | None = None) -> None:
+        """``session_id``: None for a session that could not be loaded: it may not even exist."""
+        self.stop_reason = stop_reason
+        self.detail = detail
+        self.session_id = session_id
+        self.usage = Totals()
+        self.meter: dict[str, Any] = {}
+        """The session's numbers at the end (``Meter`` of the wire), as far as they came."""
+        self.notices = set[tuple[str, str]]()
+        """Codes and levels of the turn's notices."""
+        self.only_demo = False
+        """The demo answers because there is no model, not because it was chosen."""
+        self.exit_code = 0
 
     def words(self) -> str:
         """Return the last line of a run: its usage, and the size of the next request."""

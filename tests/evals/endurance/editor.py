@@ -7,17 +7,16 @@ end of input it leaves as editors do. The harness also kills it.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
-
-from msgspec.json import decode
 
 from daemon.runtime import Address
 from lsp_bridge.cli.client import Client, Greeting
 
 
 async def main(address_file: Path, workspace: Path, files: list[Path]) -> None:
-    client = await Client.connect(decode(address_file.read_text(), type=Address), timeout=60)
+    client = await Client.connect(Address.from_json(json.loads(address_file.read_text())), timeout=60)
     await client.initialize(workspace, Greeting(client="vscode", trusted=True), 60)
     for file in files:
         item = {"uri": file.as_uri(), "languageId": "plaintext", "version": 1, "text": file.read_text()}

@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec.json import decode
-
 from daemon.runtime import Address, RuntimePaths
 from lsp_bridge.cli.launch import passed_on
 from tests.support.drivers.forker import Forker
@@ -156,7 +154,7 @@ class CommandLine:
         """``goalwright start --json``, which must work."""
         result = self.run("start", "--json", *arguments)
         assert result.returncode == 0, result.stdout + result.stderr
-        return decode(result.stdout, type=Address)
+        return Address.from_json(json.loads(result.stdout))
 
     def stop(self) -> None:
         """Run ``goalwright stop --force`` when there is a daemon, whatever state it is in."""

@@ -10,8 +10,6 @@ import pty
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.command import run
@@ -31,7 +29,7 @@ class TerminalRun:
         self.options = RunOptions(workspace=fake.paths.workspace, task="do it")
 
     async def run(self, **options: Any) -> int:
-        return await run(replace(self.options, **options), self.launcher, self.console)
+        return await run(self.options._replace(**options), self.launcher, self.console)
 
     @property
     def text(self) -> str:

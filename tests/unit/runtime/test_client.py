@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from lsp_bridge.cli.client import Client, ConnectionLostError, Greeting, RequestTimeoutError, RpcError
 from lsp_bridge.protocol.handshake import ErrorCode
@@ -45,7 +44,7 @@ async def test_initialization_options_are_those_of_the_protocol(fake: FakeDaemon
 
 
 async def test_wrong_token_error_of_the_daemon_is_passed_on(fake: FakeDaemon) -> None:
-    client = await Client.connect(replace(fake.address, token="wrong"))
+    client = await Client.connect(fake.address._replace(token="wrong"))
     with pytest.raises(RpcError, match="wrong token") as caught:
         await client.request("initialize")
     assert caught.value.code == ErrorCode.UNAUTHORIZED
@@ -57,7 +56,7 @@ async def test_wrong_token_error_of_the_daemon_is_passed_on(fake: FakeDaemon) ->
 async def test_missing_listener_is_a_lost_connection(fake: FakeDaemon, tmp_path: Path) -> None:
     for socket in (tmp_path / "missing", tmp_path / "home"):
         with pytest.raises(ConnectionLostError, match="No daemon answers"):
-            await Client.connect(replace(fake.address, socket=str(socket)))
+            await Client.connect(fake.address._replace(socket=str(socket)))
 
 
 async def test_error_answer_keeps_code_and_message(fake: FakeDaemon) -> None:

@@ -94,7 +94,7 @@ def test_the_function_of_every_command_takes_its_arguments(command: Command) -> 
     taken = inspect.signature(function_of(command.function)).parameters.values()
     if any(one.kind is one.VAR_KEYWORD for one in taken):
         given -= {"max_steps", "max_usd", "max_minutes", "files"}
-        assert given <= set(RunOptions.__struct_fields__)
+        assert given <= set(RunOptions._fields)
         return
     named = {one.name: one.default for one in taken if one.kind is one.KEYWORD_ONLY}
     assert given <= named.keys()
@@ -290,7 +290,17 @@ def test_terminal_client_imports_nothing_heavy() -> None:
         "lsp_bridge.cli.run.conversation.named_files('fix a.py and @nothing', pathlib.Path()); print(*sys.modules)"
     )
     result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"pydantic", "pygls", "lsprotocol", "anthropic", "litellm", "filelock", "httpx", "platformdirs"}
+    heavy = {
+        "pydantic",
+        "pygls",
+        "lsprotocol",
+        "anthropic",
+        "litellm",
+        "filelock",
+        "httpx",
+        "platformdirs",
+        "msgspec",
+    }
     assert heavy.isdisjoint(name.partition(".")[0] for name in result.stdout.split())
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from msgspec.structs import replace
 
 from daemon.runtime import RuntimePaths
 from lsp_bridge.cli.launch import (
@@ -107,7 +106,7 @@ async def test_address_file_of_another_program_s_process_is_stale(
 ) -> None:
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     paths.prepare()
-    stale = replace(FakeDaemon(workspace, launcher.home).address, pid=os.getpid(), protocol_version=99)
+    stale = FakeDaemon(workspace, launcher.home).address._replace(pid=os.getpid(), protocol_version=99)
     paths.write_address(stale)
     address = await ensure_daemon(workspace, launcher=launcher)
     assert address.pid != os.getpid()
@@ -128,7 +127,7 @@ async def test_port_reused_by_another_program_is_never_contacted(launcher: Launc
     await killed.wait()
     here = FakeDaemon(workspace, launcher.home).address
     port = stranger.sockets[0].getsockname()[1]
-    paths.write_address(replace(here, pid=killed.pid, socket=None, port=port))
+    paths.write_address(here._replace(pid=killed.pid, socket=None, port=port))
     free = paths.take(paths.lock_file)  # as a daemon that has just begun, and has removed nothing yet
     assert free is not None
     with pytest.raises(LaunchError, match="No Goalwright daemon is running"):
@@ -157,7 +156,7 @@ async def test_missing_workspace_and_file_are_clear_errors(launcher: Launcher, t
 async def test_daemon_that_exits_at_once_shows_its_last_log_lines(
     launcher: Launcher, workspace: Path
 ) -> None:
-    failing = replace(launcher, serve_args=("--fail", "the disk is full"))
+    failing = launcher._replace(serve_args=("--fail", "the disk is full"))
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     paths.prepare()
     paths.log_file.write_text("words of an older run\n")
@@ -170,11 +169,11 @@ async def test_daemon_that_exits_at_once_shows_its_last_log_lines(
 
 async def test_program_that_is_missing_is_a_clear_error(launcher: Launcher, workspace: Path) -> None:
     with pytest.raises(LaunchError, match="/no/such/python"):
-        await replace(launcher, command=("/no/such/python",)).connect(workspace, HELLO)
+        await launcher._replace(command=("/no/such/python",)).connect(workspace, HELLO)
 
 
 async def test_daemon_that_never_answers_times_out(launcher: Launcher, workspace: Path) -> None:
-    deaf = replace(launcher, serve_args=("--deaf",), deadline_s=15, clock=Impatient(5.0))
+    deaf = launcher._replace(serve_args=("--deaf",), deadline_s=15, clock=Impatient(5.0))
     with pytest.raises(LaunchError, match="did not answer within 15 s") as caught:
         await deaf.connect(workspace, HELLO)
     assert caught.value.code == "startTimeout"
@@ -189,7 +188,7 @@ async def test_daemon_that_is_still_starting_is_not_called_damaged(
         "paths = RuntimePaths.for_workspace(pathlib.Path(sys.argv[3])); "
         "held = paths.hold_lock(); held.__enter__(); signal.pause()"
     )
-    slow = replace(launcher, command=(sys.executable, "-c", starts), deadline_s=15, clock=Impatient(0.05))
+    slow = launcher._replace(command=(sys.executable, "-c", starts), deadline_s=15, clock=Impatient(0.05))
     with pytest.raises(LaunchError, match="did not answer within 15 s") as caught:
         await slow.connect(workspace, HELLO)
     assert caught.value.code == "startTimeout"
@@ -203,7 +202,7 @@ async def test_client_that_never_gets_the_start_lock_times_out(launcher: Launche
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     paths.prepare()
     with filelock.FileLock(paths.start_lock_file), pytest.raises(LaunchError, match="did not answer"):
-        await replace(launcher, clock=Impatient(5.0)).connect(workspace, HELLO)
+        await launcher._replace(clock=Impatient(5.0)).connect(workspace, HELLO)
 
 
 async def test_daemon_holding_its_lock_while_stopping_is_awaited(launcher: Launcher, workspace: Path) -> None:
@@ -224,7 +223,7 @@ async def test_unresponsive_daemon_is_reported_after_the_timeout(launcher: Launc
     fake.handlers["initialize"] = silent
     async with fake:
         with pytest.raises(LaunchError, match=r"does not answer.*stop --force") as caught:
-            await replace(launcher, answer_s=0.05).connect(workspace, HELLO)
+            await launcher._replace(answer_s=0.05).connect(workspace, HELLO)
     assert caught.value.code == "unresponsive"
 
 
@@ -239,7 +238,7 @@ async def test_daemon_of_another_protocol_is_reported_and_kept(launcher: Launche
 
 async def test_refused_token_is_reported(launcher: Launcher, workspace: Path) -> None:
     async with FakeDaemon(workspace, launcher.home) as fake:
-        fake.paths.write_address(replace(fake.address, token="wrong"))
+        fake.paths.write_address(fake.address._replace(token="wrong"))
         with pytest.raises(LaunchError, match="does not accept the token") as caught:
             await launcher.connect(workspace, HELLO)
     assert caught.value.code == "unauthorized"
@@ -269,7 +268,7 @@ async def test_relative_home_is_resolved_for_the_daemon(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GOALWRIGHT_HOME", "home")
-    await ensure_daemon(workspace, launcher=replace(launcher, home=None))
+    await ensure_daemon(workspace, launcher=launcher._replace(home=None))
 
 
 def test_daemon_runs_isolated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from msgspec import convert
 
 from daemon.runtime import (
     SOCKET_PATH_LIMIT,
@@ -33,7 +32,7 @@ def an_address(paths: RuntimePaths, **changes: object) -> Address:
         "startedAt": "2026-01-02T03:04:05+00:00",
         "socket": str(paths.socket_path),
     }
-    return convert({**raw, **changes}, Address)
+    return Address.from_json({**raw, **changes})
 
 
 @pytest.fixture

@@ -300,17 +300,20 @@ def test_last_line_shows_session_tokens_and_cost() -> None:
     totals.follow({"event": "message_added"}, spent, counts=True)
     totals.follow({"event": "message_added", "message": {"usage": None}}, {}, counts=True)
     screen.delta("text", "done")
-    screen.view.finish(RunOutcome("end_turn", "", "s1", totals))
+    outcome = RunOutcome("end_turn", "", "s1")
+    outcome.usage = totals
+    screen.view.finish(outcome)
     assert screen.lines == ["done", "session s1 · 31,200 tokens (97 % of the input from the cache) · $0.0123"]
 
 
 def test_last_line_shows_the_context_size() -> None:
     screen = Screen()
-    meter = {"contextTokens": 45_000, "contextWindow": 200_000}
-    screen.view.finish(RunOutcome("end_turn", "", "s1", Totals(), meter))
+    outcome = RunOutcome("end_turn", "", "s1")
+    outcome.meter = {"contextTokens": 45_000, "contextWindow": 200_000}
+    screen.view.finish(outcome)
     assert screen.lines == ["session s1 · 0 tokens · context 45,000 of 200,000"]
-    assumed = RunOutcome("end_turn", "", "s1", Totals(), {**meter, "windowAssumed": True})
-    assert assumed.words().endswith("context 45,000 of 200,000 (assumed)")
+    outcome.meter["windowAssumed"] = True
+    assert outcome.words().endswith("context 45,000 of 200,000 (assumed)")
 
 
 def test_compaction_messages_and_notes_are_not_shown() -> None:

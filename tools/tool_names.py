@@ -1,0 +1,16 @@
+"""Names of tools that are not built in, and of what their servers may ask for. Without imports: clients read them."""
+
+MCP = "mcp__"
+"""How the tools of MCP servers begin, and their permissions: ``mcp__server__tool``."""
+MCP_SEARCH = "mcp_search"
+"""The tool that finds them where their definitions are too many for the request."""
+MCP_LOADED = "loaded_tools"
+"""Key in the metadata of its results: the names of the tools that it loaded."""
+MCP_ELICITATION = "mcp_elicitation"
+"""The permission of an MCP server to ask the user; the target is its name."""
+MCP_SAMPLING = "mcp_sampling"
+"""The permission of an MCP server to use the session's model; the target is its name."""
+OWN = "tool__"
+"""How the user's own tools begin, and their permissions: ``tool__name``."""
+OUTSIDE = (MCP, OWN)
+"""How all tools begin that are not built in."""

@@ -19,7 +19,7 @@ import type { Parts } from "./extension";
 import { t } from "./l10n";
 import { notify, unlinked } from "./notify";
 
-/** Register all commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `manageTrust`, `showSession`). */
+/** Register all commands of the manifest (each returns whether it did its work), and those that only buttons use (`connect`, `downloadPython`, `manageTrust`, `showSession`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
   const { daemon, sessions, chat, history, contexts, permissions, log } = parts;
   const commands: Record<string, (...args: unknown[]) => unknown> = {
@@ -101,8 +101,10 @@ export function registerCommands(parts: Parts): vscode.Disposable {
       vscode.commands.registerCommand(`goalwright.${name}`, async (...args: unknown[]) => {
         try {
           await command(...args);
+          return true;
         } catch (error) {
-          await parts.tell(error);
+          void parts.tell(error);
+          return false;
         }
       }),
     ),

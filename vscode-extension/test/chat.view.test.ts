@@ -8,9 +8,9 @@ import { ChatView } from "../src/chat/view";
 import { EMPTY, reduce } from "../src/chat/webview/store";
 import { NOTHING_EXPLORED } from "../src/explore/view";
 import { fromLoad } from "../src/session/state";
-import { loaded, request } from "./fakes/protocol";
+import { loaded, message, request, text } from "./fakes/protocol";
 import { log, make, named, FakeMemory, settled } from "./fakes/session";
-import { FakePanel, ran, shown } from "./fakes/vscode";
+import { commands, FakePanel, ran, shown } from "./fakes/vscode";
 
 /** An extension's folder with the files of the page. */
 const EXTENSION = mkdtempSync(path.join(os.tmpdir(), "gw-ext-"));
@@ -179,12 +179,12 @@ test("files that are added before the chat was opened wait for its page", async 
   view.dispose();
 });
 
-test("a message that is not resent replaces none of another session", async () => {
+test("a message that is not resent stays an edit in its session", async () => {
   let fail: (error: Error) => void = () => undefined;
   const { sessions, view, open } = chat({}, { restore: () => new Promise((_, reject) => (fail = reject)) });
   await sessions.open("s1");
   const page = open();
-  const backs = (): unknown[] => page.posted.flatMap(({ type, text, instead }) => (type === "restore" ? [[text, instead]] : []));
+  const backs = (): unknown[] => page.posted.flatMap(({ type, sessionId, instead }) => (type === "restore" ? [[sessionId, instead]] : []));
   const resend = async (other?: string): Promise<void> => {
     page.said.fire({ type: "prompt", text: "again", attachments: [], instead: "m1" });
     if (other) await sessions.open(other);
@@ -193,6 +193,63 @@ test("a message that is not resent replaces none of another session", async () =
   };
   await resend();
   await resend("s2");
-  assert.deepEqual(backs(), [["again", "m1"], ["again", undefined]]);
+  assert.deepEqual(backs(), [["s1", "m1"], ["s1", "m1"]]);
+  view.dispose();
+});
+
+test("a prompt goes to the session that was open when it was sent, and comes back there", async () => {
+  for (const messages of [[message("user", 1, [text("hello")])], []]) {
+    const { daemon, sessions, view, open } = chat();
+    await sessions.open("s1");
+    let read: (answer: unknown) => void = () => undefined;
+    daemon.answers["trace/messages"] = () => new Promise((resolve) => (read = resolve));
+    daemon.answers["session/list"] = () => ({ sessions: [], more: false });
+    const page = open();
+    page.said.fire({ type: "mention", key: "session:old", text: "@session old" });
+    page.said.fire({ type: "prompt", text: "as in @session old", attachments: [] });
+    await settled();
+    await sessions.open("s2");
+    read({ messages });
+    for (let n = 0; n < 5; n++) await settled();
+    const sent = daemon.asked.flatMap(([name, params]) => (name === "session/prompt" ? [params["sessionId"]] : []));
+    const backs = page.posted.flatMap(({ type, sessionId }) => (type === "restore" ? [sessionId] : []));
+    assert.deepEqual([sent, backs], messages.length > 0 ? [["s1"], []] : [[], ["s1"]]);
+    view.dispose();
+  }
+});
+
+test("an edit of a queued prompt that was rejected comes back to its session", async () => {
+  const { daemon, sessions, view, open } = chat();
+  await sessions.open("s1");
+  let fail: (error: Error) => void = () => undefined;
+  daemon.answers["queue/edit"] = () => new Promise((_, reject) => (fail = reject));
+  const page = open();
+  page.said.fire({ type: "editQueue", promptId: "p1", text: "edited" });
+  await settled();
+  await sessions.open("s2");
+  fail(new Error("It is no longer waiting."));
+  await settled();
+  assert.deepEqual(page.posted.flatMap(({ type, sessionId }) => (type === "restore" ? [sessionId] : [])), ["s1"]);
+  view.dispose();
+});
+
+test("the words of a command that was refused come back, and a new session gets its own", async () => {
+  const { daemon, sessions, view, open } = chat();
+  const before = commands.executeCommand;
+  daemon.answers["prompt/list"] = () => ({ commands: [] });
+  await sessions.open("s2");
+  const page = open();
+  // As the extension's commands: they say what is wrong by themselves.
+  const run = async (name: unknown): Promise<boolean> => {
+    if (name === "goalwright.newSession") await sessions.startNew();
+    return name !== "goalwright.compact";
+  };
+  Object.assign(commands, { executeCommand: run });
+  page.said.fire({ type: "prompt", text: "/compact keep the numbers", attachments: [] });
+  page.said.fire({ type: "prompt", text: "/new do the rest", attachments: [] });
+  for (let n = 0; n < 5; n++) await settled();
+  Object.assign(commands, { executeCommand: before });
+  assert.deepEqual(restored(page), ["/compact keep the numbers"]);
+  assert.deepEqual(daemon.asked.flatMap(([name, params]) => (name === "session/prompt" ? [[params["sessionId"], params["text"]]] : [])), [["s1", "do the rest"]]);
   view.dispose();
 });

@@ -149,6 +149,47 @@ test("keys answer the oldest request when a new page shows that one", async () =
   review.dispose();
 });
 
+test("edits of an answer that came too late are offered until the user says", async () => {
+  const { daemon, memory, sessions } = make();
+  configured.set("openDiffAutomatically", false);
+  const asked = request("r1", { files: [file("a.py")] });
+  const drafts = (): Drafts => new Drafts(memory as unknown as vscode.Memento);
+  const open = (): Review => new Review(daemon as unknown as Daemon, sessions, memory as unknown as vscode.Memento, log, async () => undefined);
+  daemon.answers["session/load"] = () => loaded({ session: session({ status: "waiting" }), pending: [asked] });
+  daemon.answers["permission/content"] = () => ({ before: "one\n", after: "two\n", binary: false });
+  daemon.answers["permission/preview"] = () => ({ files: [] });
+  daemon.answers["permission/reply"] = () => {
+    daemon.tell(event(5, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session", answers: [] }));
+    return { accepted: false, by: "terminal" };
+  };
+  const { showInformationMessage } = window;
+  const offers: string[] = [];
+  // Nobody has looked at the notifications yet.
+  window.showInformationMessage = (text) => {
+    offers.push(text);
+    return new Promise(() => undefined);
+  };
+  const before = open();
+  await sessions.open("s1");
+  const edited = { uri: Uri.from(address(AFTER, PROPOSED)), isDirty: true, getText: () => "mine\n", save: async () => true };
+  Object.assign(workspace, { textDocuments: [edited] });
+  await before.answer(asked, { reply: "once" });
+  await settled();
+  Object.assign(workspace, { textDocuments: [] });
+  assert.equal(offers.filter((text) => text.includes("a.py")).length, 1);
+  assert.deepEqual(drafts().texts("r1"), { "a.py": "mine\n" });
+  before.dispose();
+  // The window was reloaded.
+  window.showInformationMessage = showInformationMessage;
+  shown.splice(0);
+  daemon.answers["session/load"] = () => loaded();
+  await sessions.open("s1");
+  const after = open();
+  await settled();
+  assert.deepEqual([shown.length, drafts().texts("r1")], [1, {}]);
+  after.dispose();
+});
+
 test("edits that another window's answer left unused are offered until the user says", async () => {
   const { daemon, memory, sessions } = make();
   configured.set("openDiffAutomatically", false);

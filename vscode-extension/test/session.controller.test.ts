@@ -24,6 +24,24 @@ test("two prompts in quick succession begin one session", async () => {
   assert.deepEqual(sessions.outbox, []);
 });
 
+test("a prompt of an empty chat goes to the session that it begins, whatever is opened meanwhile", async () => {
+  for (const at of ["session/new", "session/load", "prompt"]) {
+    const { daemon, sessions } = make();
+    await sessions.startNew();
+    const { place } = sessions;
+    const before = daemon.answers[at];
+    daemon.answers[at] = async (params) => {
+      if (params["sessionId"] !== "s2") await sessions.open("s2");
+      return before?.(params);
+    };
+    if (at === "prompt") await sessions.open("s2");
+    await Promise.all([sessions.prompt("one", [], "queue", place), sessions.prompt("two", [], "queue", place)]);
+    const sent = daemon.asked.filter(([name]) => name === "session/prompt").map(([, params]) => [params["sessionId"], params["text"]]);
+    assert.deepEqual([at, sent], [at, [["s1", "one"], ["s1", "two"]]]);
+    assert.equal(daemon.asked.filter(([name]) => name === "session/new").length, 1);
+  }
+});
+
 test("a prompt waits for the end of the running turn, or for its next step when it steers", async () => {
   const { daemon, sessions } = make();
   await sessions.prompt("one");

@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 import type { Parts } from "../extension";
-import { ComposerHost } from "../composer/composer";
+import { ComposerHost, Told } from "../composer/composer";
 import { placeOf } from "../composer/context";
 import { lastPrompt, OPEN_FILE } from "../composer/text";
 import { ACTIONS, type ActionId, asProblem, connectionLost } from "../daemon/problems";
@@ -223,10 +223,11 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       sendQueue: () => sessions.sendQueue(),
       holdQueue: ({ promptId, held }: { promptId: string; held: boolean }) => sessions.holdQueued(promptId, held),
       editQueue: async ({ promptId, text }: { promptId: string; text: string | null }) => {
+        const { sessionId = "" } = sessions;
         try {
           await sessions.editQueue(promptId, text);
         } catch (error) {
-          if (text !== null) this.restore({ text, attachments: [] });
+          if (text !== null) this.restore({ sessionId, text, attachments: [] });
           throw error;
         }
       },
@@ -300,14 +301,16 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   /** Send a prompt together with the active file, or run the command it contains. */
   private async prompt(text: string, attachments: Attachment[], whenBusy: "queue" | "steer"): Promise<void> {
+    // The user may open another session while mentions are read.
+    const { place } = this.parts.sessions;
     let meant: Awaited<ReturnType<typeof this.composer.expand>>;
     try {
       const read = [...attachments, ...(await this.stillRead(text))];
       meant = await this.composer.expand(text, [...read, ...(await this.composer.stillNamed(text, read))]);
     } catch (error) {
-      this.restore({ text, attachments });
+      this.restore({ sessionId: place.sessionId ?? "", text, attachments });
       if (error instanceof Unattached) this.toComposer({ type: "unattached", mention: error.mention, reason: error.message });
-      else void notify("warning", asProblem(error).message);
+      else if (!(error instanceof Told)) void notify("warning", asProblem(error).message);
       return;
     }
     if (!meant) {
@@ -317,7 +320,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     }
     const attached = new Set(meant.attachments.map(({ name }) => name));
     const open = this.parts.active.attachments.filter(({ name }) => !attached.has(name));
-    await this.parts.sessions.prompt(meant.text, [...meant.attachments, ...open], whenBusy);
+    await this.parts.sessions.prompt(meant.text, [...meant.attachments, ...open], whenBusy, meant.place ?? place);
   }
 
   private get atRest(): boolean {
@@ -335,7 +338,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Fork before an earlier message and send a new one. The session keeps what followed; the user decides whether to revert the files. */
   private async resend(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     const { sessions, history } = this.parts;
-    const { sessionId } = sessions;
+    const { sessionId = "" } = sessions;
     let forked = false;
     try {
       if (sessions.state && sessions.state.session.status !== "idle") await sessions.cancel();
@@ -343,8 +346,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       await sessions.fork(messageId);
       forked = true;
     } finally {
-      // Another session that was opened meanwhile has no such message.
-      if (!forked) this.giveBack(text, attachments, sessionId === sessions.sessionId ? { instead: messageId } : {});
+      if (!forked) this.giveBack(text, attachments, { sessionId, instead: messageId });
     }
     await this.prompt(text, attachments, "queue");
   }

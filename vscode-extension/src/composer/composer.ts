@@ -1,11 +1,14 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import type { CommandInfo } from "../protocol.gen";
-import type { Attachment, SessionController } from "../session/controller";
+import type { Attachment, Place, SessionController } from "../session/controller";
 import { commandRows, ownCommands, slash } from "./commands";
 import { Mentions } from "./completion";
 import * as context from "./context";
 import { namedIn, slashOf, type Completion } from "./text";
+
+/** A command did not do what it was asked for, and said why. */
+export class Told extends Error {}
 
 /** The host's side of the composer: completions, attachments for mentions, and commands. */
 export class ComposerHost {
@@ -61,17 +64,18 @@ export class ComposerHost {
   }
 
   /**
-   * Run a slash command, or build its prompt. Returns undefined when there is nothing to send. Throws an error with a
-   * message for the user.
+   * Run a slash command, or build its prompt. Returns undefined when there is nothing to send; `place`: the new session
+   * that the command opened. Throws an error with a message for the user, or Told.
    */
-  async expand(text: string, attachments: Attachment[]): Promise<{ text: string; attachments: Attachment[] } | undefined> {
+  async expand(text: string, attachments: Attachment[]): Promise<{ text: string; attachments: Attachment[]; place?: Place } | undefined> {
     const typed = slashOf(text);
     const meant = typed && slash(typed.name, typed.rest, await this.own());
     if (!meant) return { text, attachments };
     if (meant.kind === "problem") throw new Error(meant.text);
     if (meant.kind === "prompt") return { text: meant.text, attachments: [...attachments, ...(meant.mention ? await this.mention(meant.mention) : [])] };
-    await vscode.commands.executeCommand(`goalwright.${meant.command}`, ...(meant.words ? ["composer", meant.words] : []));
-    return meant.command === "newSession" && meant.words ? { text: meant.words, attachments } : undefined;
+    const done = await vscode.commands.executeCommand<boolean | undefined>(`goalwright.${meant.command}`, ...(meant.words ? ["composer", meant.words] : []));
+    if (done === false && meant.words) throw new Told();
+    return meant.command === "newSession" && meant.words ? { text: meant.words, attachments, place: this.sessions.place } : undefined;
   }
 
   private async own(): Promise<CommandInfo[]> {

@@ -267,7 +267,11 @@ export class Review extends Observable {
       const { files, texts } = answer.reply === "reject" ? { files: [], texts: new Map<string, string>() } : await this.files(request);
       this.ours.add(requestId);
       const first = await this.sessions.reply(requestId, answer, files, request.traceId);
-      if (!first) this.quietly(this.offer(texts, ""));
+      if (first) this.drafts.drop(requestId);
+      else {
+        this.offered.add(requestId);
+        this.quietly(this.offer(texts, "").finally(() => this.drafts.drop(requestId)));
+      }
     } catch (error) {
       this.ours.delete(requestId);
       this.setError(request, asProblem(error).message);
@@ -402,12 +406,12 @@ export class Review extends Observable {
 
   /** Clean up after an answered request; edits that were not used are offered to the user. */
   private async settle(requestId: string, by: string): Promise<void> {
-    if (this.offered.has(requestId)) return;
-    const again = !this.ours.has(requestId) && by === "" && this.goesOn;
-    const texts = this.ours.delete(requestId) || again ? {} : this.drafts.texts(requestId);
+    // The edits go with our own answer or into the next request for the call, or they are on offer.
+    const kept = this.ours.delete(requestId) || this.offered.has(requestId) || (by === "" && this.goesOn);
+    const texts = kept ? {} : this.drafts.texts(requestId);
     const unused = Object.keys(texts).length > 0;
     if (unused) this.offered.add(requestId);
-    else if (!again) this.drafts.drop(requestId);
+    else if (!kept) this.drafts.drop(requestId);
     this.changed.fire();
     // The rest of a review of several files opens again.
     const rest = this.tabs(requestId).filter(isMulti).flatMap(sides).find((other) => this.pending(other.requestId));

@@ -28,11 +28,22 @@ export interface Outgoing {
   text: string;
 }
 
-/** A prompt of the outbox. */
-interface Sent {
+/** An empty chat: all its prompts go to one session, which the first of them makes. */
+interface EmptyChat {
+  made?: Promise<string>;
+}
+
+/** Where a prompt is written. */
+export interface Place {
+  /** Undefined: in an empty chat. */
   sessionId: string | undefined;
   /** The newest message at that time: older ones with the same text do not count. */
   after: number;
+  empty: EmptyChat;
+}
+
+/** A prompt of the outbox. */
+interface Sent extends Place {
   text: string;
   /** Number of attachments. */
   files: number;
@@ -77,7 +88,7 @@ export class SessionController extends Observable<Change> {
 
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
-  private making: Promise<void> | undefined;
+  private empty: EmptyChat = {};
   private readonly sent = new Map<string, Sent>();
   /** Ids of queued prompts that are being edited. */
   private readonly held = new Set<string>();
@@ -113,6 +124,11 @@ export class SessionController extends Observable<Change> {
     return this.state?.session.trace.traceId;
   }
 
+  /** Where the user writes now. */
+  get place(): Place {
+    return { sessionId: this.sessionId, after: newestSequence(this.state), empty: this.empty };
+  }
+
   /** True if a turn was running when this window was last open, so connect at once. */
   get wasBusy(): boolean {
     return this.memory.get<boolean>(BUSY_KEY, false);
@@ -121,7 +137,7 @@ export class SessionController extends Observable<Change> {
   /** Show an empty chat. The first prompt creates the session, so that no session stays empty. Without a name, it has the default agent. */
   async startNew(agent?: string): Promise<void> {
     this.agent = agent;
-    this.making = undefined;
+    this.empty = {};
     this.loads++;
     this.loading = undefined;
     this.state = undefined;
@@ -213,31 +229,37 @@ export class SessionController extends Observable<Change> {
   /** Return the id of the current session, which is created if there is none. */
   async ensure(): Promise<string> {
     await this.daemon.connect();
-    // Two prompts in quick succession create only one session.
-    if (!this.state) await (this.making ??= this.make().finally(() => (this.making = undefined)));
-    return this.required();
+    return this.sessionId ?? this.made(this.empty);
   }
 
-  private async make(): Promise<void> {
+  private made(empty: EmptyChat): Promise<string> {
+    empty.made ??= this.make().catch((error: unknown) => {
+      delete empty.made;
+      throw error;
+    });
+    return empty.made;
+  }
+
+  private async make(): Promise<string> {
     const { session } = await this.daemon.request("goalwright/session/new", this.agent === undefined ? {} : { agent: this.agent });
     await this.open(session.trace.traceId);
+    return session.trace.traceId;
   }
 
   /**
-   * Send a prompt. During a turn it waits for the end of the turn (`queue`) or for its next step (`steer`). Never
-   * throws: a notification reports failures.
+   * Send a prompt to the session in which it was written, whatever is opened meanwhile. During a turn it waits for the
+   * end of the turn (`queue`) or for its next step (`steer`). Never throws: a notification reports failures.
    */
-  async prompt(text: string, attachments: Attachment[] = [], whenBusy: WhenBusy = "queue"): Promise<void> {
+  async prompt(text: string, attachments: Attachment[] = [], whenBusy: WhenBusy = "queue", place = this.place): Promise<void> {
     const promptId = randomUUID();
-    const sent: Sent = { sessionId: this.sessionId, after: newestSequence(this.state), text, files: attachments.length };
+    const sent: Sent = { ...place, text, files: attachments.length };
     this.sent.set(promptId, sent);
     this.setOutbox([...this.outbox, { promptId, text: text || attachments.map(({ name }) => name).join(", ") }]);
     const unsent = (): boolean => this.outbox.some((one) => one.promptId === promptId);
     const prompt = { text, promptId, whenBusy, ...(attachments.length > 0 ? { attachments } : {}) };
     const send = async (): Promise<void> => {
-      // The prompt belongs to the session in which it was written, whatever is opened meanwhile.
-      if (sent.sessionId === undefined) sent.sessionId = await this.ensure();
-      else await this.daemon.connect();
+      await this.daemon.connect();
+      sent.sessionId ??= await this.made(sent.empty);
       const done = await this.daemon.request("goalwright/session/prompt", { sessionId: sent.sessionId, ...prompt });
       this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
     };
@@ -250,7 +272,7 @@ export class SessionController extends Observable<Change> {
         if (sent.sessionId === undefined || sent.sessionId === this.sessionId) {
           await this.resume();
           // The session is gone, so the prompt starts another one.
-          if (this.sessionId === undefined) Object.assign(sent, { sessionId: undefined, after: 0 });
+          if (this.sessionId === undefined) Object.assign(sent, this.place);
         }
         if (unsent() && sent.sessionId !== undefined) await this.lookFor(promptId, sent.sessionId);
         if (unsent()) await send();

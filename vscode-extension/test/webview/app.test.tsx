@@ -64,6 +64,44 @@ test("what is given back during an edit of an earlier message goes to the draft 
   close();
 });
 
+test("a message that is chosen for an edit again replaces that edit, one that comes back does not", async () => {
+  const { host, say, show, close } = await page();
+  await show(id);
+  host.saveDraft(id, { text: "half a thought", files: [] });
+  const edit = (text: string, instead: string, about: object = {}): Promise<void> => say({ type: "restore", text, attachments: [], instead, ...about });
+  await edit("one", "m1");
+  await edit("one", "m1");
+  assert.deepEqual(host.draftOf(id), { text: "one", files: [], instead: "m1" });
+  await edit("two", "m2");
+  assert.deepEqual(host.draftOf(id), { text: "two", files: [], instead: "m2" });
+  await edit("one, resent", "m1", { sessionId: id });
+  assert.equal(host.draftOf(id).text, "one, resent\n\ntwo");
+  assert.equal(host.takeBack(id).text, "half a thought");
+  close();
+});
+
+test("feedback that was begun in the card comes back when another answer is given", async () => {
+  const { body, host, say, show, close } = await page();
+  const connection = { phase: "connected" as const, text: "", actions: [] };
+  const ask = async (requestId: string): Promise<void> => {
+    const asked = request(requestId, { traceId: id, toolCallId: requestId });
+    await show(id, { session: { ...named(id), status: "waiting" }, pending: [asked] }, { surrounding: { ...EMPTY.surrounding, connection } });
+    host.saveAnswer(asked, { feedback: `begun for ${requestId}` });
+  };
+  await ask("r1");
+  await say({ type: "restore", text: "use tabs", attachments: [] });
+  const [form] = body.all("form");
+  const [name, submit] = [...(form?.listeners ?? [])].find(([one]) => one.toLowerCase().startsWith("submit")) ?? [];
+  submit?.call(form, { type: name, preventDefault() {} });
+  await say({ type: "updates", of: "session", updates: [replied("r1")] });
+  assert.equal(host.draftOf(id).text, "begun for r1");
+  await ask("r2");
+  click(body.all("button").find((one) => words(one).startsWith("Accept")));
+  await say({ type: "updates", of: "session", updates: [replied("r2")] });
+  assert.equal(host.draftOf(id).text, "begun for r2\n\nbegun for r1");
+  close();
+});
+
 test("what is given back goes to the session that it was written in", async () => {
   const { host, say, show, close } = await page();
   await show(id);
@@ -73,6 +111,7 @@ test("what is given back goes to the session that it was written in", async () =
   close();
 });
 
+const replied = (requestId: string) => event(5, "permission_replied", { requestId, reply: "once", feedback: null, by: "VS Code", remembered: null, scope: "session", answers: [] });
 const stopped = (requestId: string) => event(5, "permission_replied", { requestId, reply: "canceled", feedback: null, by: "", remembered: null, scope: "session", answers: [] });
 const ended = event(6, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "", errorKind: "" });
 

@@ -92,7 +92,11 @@ export function App(): JSX.Element {
       if (message.type === "insert" || message.type === "restore" || message.type === "attach") {
         const owner = (message.type === "restore" ? message.sessionId : undefined) ?? sessionId ?? "";
         const id = message.type === "restore" && message.instead === undefined ? keptDraft(owner) : owner;
-        if (message.type === "restore" && message.instead !== undefined && draftOf(id).instead === undefined) setAside(id);
+        if (message.type === "restore" && message.instead !== undefined) {
+          if (draftOf(id).instead === undefined) setAside(id);
+          // The user chose a message again; what comes back from a failed edit is added instead.
+          else if (message.sessionId === undefined) saveDraft(id, { text: "", files: [] });
+        }
         saveDraft(id, changed(draftOf(id), message));
         setVersion((n) => n + 1);
       }

@@ -17,9 +17,8 @@ import { t } from "../../l10n";
 
 /** Turn a text into an answer: the answer to a question, or feedback that rejects any other request. */
 function answerTo(request: PermissionRequest, text: string): Answer {
-  const begun = takeAnswer(request).answers ?? emptyAnswers(request.questions);
   if (!isQuestion(request)) return { reply: "reject", feedback: text };
-  return { reply: "once", answers: withWords(begun, text) };
+  return { reply: "once", answers: withWords(takeAnswer(request).answers ?? emptyAnswers(request.questions), text) };
 }
 
 interface ComposerProps {

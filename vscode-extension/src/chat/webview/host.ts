@@ -108,7 +108,7 @@ export function saveAnswer(request: PermissionRequest, answer: Written["answers"
 /** Answers that were taken to be sent, by request id. */
 const sent = new Map<string, [key: string, begun: Written["answers"][string]]>();
 
-/** Return the user's unsent answer to a request, which is about to be sent. It is kept again only if the daemon rejects that. */
+/** Return the user's unsent answer to a request, which is about to be sent; it is kept again only if the daemon rejects that. An answer that is not sent stays: see `takeBegun`. */
 export function takeAnswer(request: PermissionRequest): Written["answers"][string] {
   const begun = answerOf(request);
   sent.set(request.requestId, [keyOf(request), begun]);

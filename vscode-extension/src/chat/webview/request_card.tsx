@@ -2,7 +2,7 @@
 import { createContext, type JSX } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Choice } from "../../diff/choice";
-import type { Answer } from "../../permission/answers";
+import { type Answer, isQuestion } from "../../permission/answers";
 import { headline } from "../../permission/format";
 import type { PermissionRequest } from "../../protocol.gen";
 import { askerName } from "../../explore/format";
@@ -47,7 +47,7 @@ export function useReply(request: PermissionRequest, { error }: Choice): [boolea
   }, [error]);
   const reply = (answer: Answer): void => {
     setSent(true);
-    takeAnswer(request);
+    if (isQuestion(request) || answer.feedback !== undefined) takeAnswer(request);
     post({ type: "reply", requestId: request.requestId, answer });
   };
   return [sent || away, reply];

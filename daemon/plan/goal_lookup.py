@@ -7,7 +7,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from daemon.plan.changes import PlanError, one_line
+from daemon.plan.changes import Focus, PlanError, one_line
+from daemon.plan.goal_index import ENDED
 from tools.goal_lines import without_marks
 from tools.text.truncate import short
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from daemon.model.goals import Goal
+    from daemon.plan.changes import Parent
     from daemon.plan.tree import PlanTree
 
 HERE = re.compile(r"\s*(?:\(g\d+\)\s*(?:← current)?|← current)\s*$")
@@ -56,6 +58,20 @@ def known_focus(tree: PlanTree, seen: PlanTree | None) -> Goal | None:
             f"(g{tree.current_id})."
         )
     return goal
+
+
+def place_of_new(tree: PlanTree, seen: PlanTree | None, after: PlanTree) -> Parent:
+    """Return the parent of new goals for which the model names no place; ``after``: the plan that they are added to.
+
+    They belong to what the model works on, wherever the user has moved the focus since. Raises PlanError as
+    ``known_focus``.
+    """
+    if seen is None or seen.current_id == tree.current_id:
+        return Focus.CURRENT
+    goal = None if seen.current_id is None else known_focus(tree, seen)
+    while goal is not None and after.goals[goal.id].status in ENDED:
+        goal = after.goals.get(goal.parent_id or "")
+    return None if goal is None else goal.id
 
 
 def named(tree: PlanTree, text: str, seen: PlanTree | None = None) -> Goal:

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.plan.goal_index import ENDED
-from daemon.plan.goal_lookup import known_focus
+from daemon.plan.goal_lookup import known_focus, place_of_new
 from daemon.plan.step_tool import MARKS, StepCall
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
-from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
+from daemon.plan.tree import Added, Change, Focus, Moved, PlanError, PlanTree, Removed, Updated
 from tools.localization import english
 from tools.text.truncate import short
 from tools.tool import PlanChange, PlanEdit, PlanOperation, ToolError
@@ -117,7 +117,7 @@ class SessionPlan:
         if (aim := target) is not None:
             operations.append(lambda plan: _focus(plan, aim, edit.focus or ""))
         if edit.add:
-            operations.append(self._adding(edit, subject))
+            operations.append(self._adding(edit, subject, focused=target is not None))
         elif edit.place is not None and subject is not None:
             operations.append(self._moving(edit, subject))
         if (focus := edit.focus) is not None and target is None:
@@ -176,7 +176,7 @@ class SessionPlan:
             "its id."
         )
 
-    def _adding(self, edit: PlanEdit, subject: Goal | None) -> Operation:
+    def _adding(self, edit: PlanEdit, subject: Goal | None, *, focused: bool) -> Operation:
         def add(plan: PlanTree, place: _Place) -> list[Change]:
             parent, following = place(plan)
             return plan.plan_add(edit.add, edit.reason or "", parent_id=parent, before_id=following)
@@ -184,7 +184,13 @@ class SessionPlan:
         if edit.place is not None:
             return partial(add, place=self._place(edit))
         if subject is None or subject.id == self._tree.current_id or edit.done is not None:
-            return lambda plan: plan.plan_add(edit.add, edit.reason or "")
+            chosen = focused or edit.abandon is not None or (edit.goal is not None and edit.done is None)
+
+            def add_there(plan: PlanTree) -> list[Change]:
+                parent = Focus.CURRENT if chosen else place_of_new(self._tree, self._seen, plan)
+                return plan.plan_add(edit.add, edit.reason or "", parent_id=parent)
+
+            return add_there
         if edit.abandon is not None:
             # The alternative takes the place of the goal, which may leave the plan.
             following = self._tree.following(subject.id)
@@ -196,10 +202,14 @@ class SessionPlan:
         return lambda plan: plan.plan_move(plan.goal(subject.id), *place(plan))
 
     def _place(self, edit: PlanEdit) -> _Place:
-        """Return the place that ``before`` or ``after`` names. The call may have removed the next sibling by then."""
+        """Return the place that ``before`` or ``after`` names. The call may have removed that goal or the next by
+        then."""
         beside = self._find(edit.place or "")
+        there = beside.parent_id, self._tree.following(beside.id)
 
         def place(plan: PlanTree) -> tuple[str | None, str | None]:
+            if beside.id not in plan.goals:
+                return there
             parent = plan.goal(beside.id).parent_id
             return parent, beside.id if edit.before is not None else plan.following(beside.id)
 

@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from daemon.plan.changes import Added, Change, PlanError
+from daemon.plan.changes import Added, Change, Focus, PlanError
 from daemon.plan.goal_index import ENDED
-from daemon.plan.goal_lookup import HERE, LONGEST, NAMED, known_focus, levels, listed, named, spelling
+from daemon.plan.goal_lookup import (
+    HERE,
+    LONGEST,
+    NAMED,
+    known_focus,
+    levels,
+    listed,
+    named,
+    place_of_new,
+    spelling,
+)
 from tools.goal_lines import without_marks
 
 if TYPE_CHECKING:
@@ -74,7 +84,8 @@ class StepCall(Struct):
             make(trial.plan_focus(wanted))
         if self.plan:
             new = self._new(trial)
-            added = trial.plan_add(new, "") if new else []
+            parent = Focus.CURRENT if wanted is not None else place_of_new(tree, self.seen, trial)
+            added = trial.plan_add(new, "", parent_id=parent) if new else []
             make(added)
             if self.focus is not None and wanted is None:
                 make(trial.plan_focus(self._added(trial, added)))

@@ -430,6 +430,33 @@ async def test_the_model_does_not_end_or_rename_the_users_new_focus(recorder: Re
     assert [goal.status for goal in tree.children(None)] == ["completed", "in_progress", "completed"]
 
 
+@pytest.mark.parametrize(
+    ("edit", "added"),
+    [
+        (PlanEdit(done="made", add=["new"]), "3 new"),
+        (PlanEdit(done="made", goal="g3", add=["new"]), "3 new"),
+        (PlanEdit(add=["new"]), "1.1.1 new"),
+        (PlanEdit(add=["new"], focus="new"), "1.1.1 new"),
+        (PlanEdit(add=["new"], focus="2"), "2.1 new"),
+        (PlanEdit(add=["new"], goal="2"), "2.1 new"),
+        (PlanEdit(add=["new"], after="2"), "3 new"),
+    ],
+)
+async def test_new_goals_do_not_go_to_the_users_new_focus(
+    recorder: Recorder, edit: PlanEdit, added: str
+) -> None:
+    await planned(recorder, "a", "b")
+    await recorder.plan.update(PlanEdit(focus="1", add=["a1"]))
+    await recorder.plan.update(PlanEdit(focus="1.1"))
+    recorder.work()
+    tree = recorder.tree
+    plan = SessionPlan(tree, recorder.record, seen=tree.copy())
+    for change in tree.plan_focus(tree.goals["2"]):
+        tree.apply(change)
+    await plan.update(edit)
+    assert added in order(recorder)
+
+
 async def test_a_goal_that_the_user_removed_is_not_ended(recorder: Recorder) -> None:
     await planned(recorder, "a", "b")
     await recorder.plan.update(PlanEdit(focus="1", add=["a1"]))
@@ -446,4 +473,11 @@ async def test_a_goal_that_the_user_removed_is_not_ended(recorder: Recorder) -> 
 async def test_goal_is_replaced_after_the_one_before_it(recorder: Recorder) -> None:
     await planned(recorder, "a", "b", "c")
     await recorder.plan.update(PlanEdit(goal="g2", abandon="no need", add=["B"], after="g1"))
+    assert order(recorder) == ["1 a", "2 B", "3 c"]
+
+
+@pytest.mark.parametrize("place", [{"after": "g2"}, {"before": "g2"}, {"before": "g3"}])
+async def test_goal_is_replaced_at_its_own_place(recorder: Recorder, place: dict[str, str]) -> None:
+    await planned(recorder, "a", "b", "c")
+    await recorder.plan.update(PlanEdit(goal="g2", abandon="no need", add=["B"], **place))
     assert order(recorder) == ["1 a", "2 B", "3 c"]

@@ -400,5 +400,10 @@ async def test_changes_by_the_user_do_not_redirect_a_step(work: Work) -> None:
         tree.apply(change)
     with pytest.raises(ToolError, match=r"1 is 'c' since the plan changed\. Before, it was 'a'"):
         await plan.step(focus="1")
-    assert (await plan.step(complete=True, summary="made")).startswith("Done: 2 a.")
-    assert work.status() == {"c": "pending", "a": "completed", "b": "in_progress"}
+    await plan.step(plan=["a1"])
+    assert [goal.description for goal in tree.children("1")] == ["a1"]
+    assert (await plan.step(complete=True, summary="made", plan=["d"])).startswith("Done: 2 a.")
+    assert [goal.description for goal in tree.children(None)] == ["c", "a", "a1", "b", "d"]
+    assert work.status() | {"a1": "", "d": ""} == {
+        "c": "pending", "a": "completed", "b": "in_progress", "a1": "", "d": "",
+    }  # fmt: skip

@@ -248,7 +248,8 @@ _ENVIRONMENTS = Word("/proc/*/environ", glob=True, source="/proc/*/environ")
 def ps(call: ProgramCall) -> Meaning:
     """Return the meaning of ps: ``e`` without a dash, a column and, on macOS, -E show the environment of processes."""
     columns = call.parsed.values(("-o", "-O", "--format"))
-    texts = [word.text for word in call.args]
+    orders = call.parsed.values(("-k", "--sort"))
+    texts = [word.text for word in call.args if not any(word is order for order in orders)]
     # With -x in it, ps reads all of its options once more, in the style of BSD: ``ps -axe`` is ``ps axe``.
     again = any(map(_BSD.match, texts)) and any(map(_BSD_ENVIRONMENT.match, texts))
     if (

@@ -36,7 +36,7 @@ _WILD = re.compile(r"[*?]")
 # In dash and similar shells "[[" and "((" are no tests but commands and redirections, ".*" means "..", too, and
 # "$'" is no quote.
 _NOT_BASH = re.compile(
-    r"\[\[|(?<!\$)\(\(|(?:^|[\s/])['\"\\]*\.['\"\\.]*(?:[*?]|\[(?!(?:!\.|(?:a-z|A-Z|0-9|\w)+)\]))|\$'"
+    r"\[\[(?![:.=])|(?<!\$)\(\(|(?:^|[\s/])['\"\\]*\.['\"\\.]*(?:[*?]|\[(?!(?:!\.|(?:a-z|A-Z|0-9|\w)+)\]))|\$'"
 )
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
 _SPECIAL = str.maketrans("*?[($", "_____")

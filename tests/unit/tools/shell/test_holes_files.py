@@ -192,6 +192,8 @@ def test_everyday_commands_are_not_asked_about(line: str, workspace: Path) -> No
         "ps -auxe",
         "ps -e -x",
         "ps -ax -f -e",
+        "ps -axe -k -axe",
+        "ps --format pid,environ",
     ],
 )
 def test_ps_shows_environments(line: str) -> None:
@@ -200,7 +202,10 @@ def test_ps_shows_environments(line: str) -> None:
     assert "/proc/*/environ" in [access.target for access in ask.accesses]
 
 
-@pytest.mark.parametrize("line", ["ps", "ps aux", "ps -ef", "ps -eo pid,etime", "ps -C make"])
+@pytest.mark.parametrize(
+    "line",
+    ["ps", "ps aux", "ps -ef", "ps -eo pid,etime", "ps -C make", "ps -ax --sort -pmem", "ps -x -k -etime"],
+)
 def test_ps_without_them_only_reads(line: str) -> None:
     assert question(line, CommandPlace(Path("/w"), Path("/home/me"))).read_only
 

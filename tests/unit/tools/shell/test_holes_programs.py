@@ -202,7 +202,8 @@ def test_a_line_that_hides_what_it_does_never_passes(line: str) -> None:
         "bash -eoc pipefail 'echo a'", "make CFLAGS='-O2 -g'", "make -f Makefile.dev all",
         "timeout --sig KILL 5 python3 a.py",
         "cmake -S . -B build", "cmake --build build -j4", "npm run build", "npm install --save-dev typescript@5",
-        "sh -c 'ls *.py .env.example; echo $((1+2))'", "bash -c '[[ -f a ]] && ls src'",
+        "sh -c 'ls *.py .env.example; echo $((1+2))'", "sh -c 'ls src/[[:digit:]].py'",
+        "bash -c '[[ -f a ]] && ls src'",
         "gcc -O2 -c src/b.c -o b.o", "setarch x86_64 make", "find . -name '*.orig' -execdir echo {} ';'",
     ],
 )  # fmt: skip

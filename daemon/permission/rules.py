@@ -263,8 +263,7 @@ class RuleSet:
 
 
 def _allowed_by_rule(decision: Decision) -> bool:
-    by_rule = decision.action == "allow" and decision.rule.source != "mode"
-    return decision.permission == "bash" and by_rule and not decision.implied
+    return decision.permission == "bash" and decision.action == "allow" and not decision.implied
 
 
 def _asked_in_general(decision: Decision) -> bool:

@@ -116,7 +116,8 @@ def switch_alone(session: Session, text: str) -> bool:
 def switch_to(session: Session, agent: AgentProfile) -> None:
     """Switch the agent of a session between two turns. Raises ToolError as ``switch_alone`` does."""
     name = agent.name
-    if agent.serves:
+    freed = name == session.agent.name and session.agent.imported
+    if agent.serves and not freed:
         raise ToolError(
             t("The agent {name} needs a task: write it after the name, `@{name} TASK`.", name=name)
         )
@@ -129,7 +130,7 @@ def switch_to(session: Session, agent: AgentProfile) -> None:
             )
         )
     session.check_writable()
-    if name == session.agent.name and not session.agent.imported:
+    if name == session.agent.name and not freed:
         session.notice("info", t("The agent {name} is already active here.", name=name), AGENT)
     else:
         switch(session, agent)

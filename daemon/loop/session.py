@@ -421,7 +421,7 @@ class Session:
         for session in (self, *self.features.sessions.values()):
             if is_within(session.session_id, self.session_id):
                 session.policy.use(trust="restricted", config=config)
-        self._queue.restrict(config)
+                session._queue.restrict(config)
 
     def make_read_only(self, why: str) -> None:
         """Take nothing more, at once."""

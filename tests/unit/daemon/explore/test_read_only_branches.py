@@ -67,6 +67,24 @@ async def test_branch_works_off_queued_prompts_and_last_report_counts(tmp_path: 
         assert meta.score is not None and meta.score.files == 3
 
 
+async def test_prompt_that_waits_for_a_branch_is_restricted_with_its_session(tmp_path: Path) -> None:
+    hold = Hold()
+    script = {"A": [[hold, "First."], "Second."]}
+    async with exploring(tmp_path, [explore("only"), "Done."], script) as bench:
+        session = bench.session(settings=EDITS)
+        session.policy.use(trust="trusted")
+        turn = asyncio.create_task(session.prompt("go"))
+        child = await branch(bench, session, "A")
+        await hold.reached.wait()
+        waiting = asyncio.create_task(child.prompt("more", client=child.policy.client))
+        await until(lambda: bool(child.queued()))
+        session.restrict(session.config)
+        hold.go.set()
+        await turn
+        assert (await waiting).stop == "end_turn"
+        assert child.trust == "restricted"
+
+
 async def test_branch_under_test_refuses_prompts_and_undo(tmp_path: Path) -> None:
     check = "ls *.txt > seen.new; mv seen.new seen; while [ ! -e go ]; do sleep 0.01; done"
     settings = {**EDITS, "test_command": check}

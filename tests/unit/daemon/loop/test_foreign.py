@@ -185,8 +185,9 @@ async def test_imported_session_does_not_choose_an_agent_of_the_user(tmp_path: P
         assert (bench.workspace / "a.txt").exists()
 
 
-async def test_user_may_choose_the_agent_of_an_imported_session_alone(tmp_path: Path) -> None:
-    folder, session_id = await with_agent(tmp_path, "free", "{edit: allow}")
+@pytest.mark.parametrize("mode", ["primary", "all"])
+async def test_user_may_choose_the_agent_of_an_imported_session_alone(tmp_path: Path, mode: str) -> None:
+    folder, session_id = await with_agent(tmp_path, "free", "{edit: allow}", mode)
     async with daemon(folder, WRITE, "Done.", check=False) as bench:
         session = await bench.opened(session_id)
         session.policy.use(default_model="fake/model")

@@ -476,8 +476,11 @@ async def test_goal_is_replaced_after_the_one_before_it(recorder: Recorder) -> N
     assert order(recorder) == ["1 a", "2 B", "3 c"]
 
 
-@pytest.mark.parametrize("place", [{"after": "g2"}, {"before": "g2"}, {"before": "g3"}])
-async def test_goal_is_replaced_at_its_own_place(recorder: Recorder, place: dict[str, str]) -> None:
+@pytest.mark.parametrize(("before", "after"), [(None, "g2"), ("g2", None), ("g3", None)])
+async def test_goal_is_replaced_at_its_own_place(
+    recorder: Recorder, before: str | None, after: str | None
+) -> None:
     await planned(recorder, "a", "b", "c")
-    await recorder.plan.update(PlanEdit(goal="g2", abandon="no need", add=["B"], **place))
+    edit = PlanEdit(goal="g2", abandon="no need", add=["B"], before=before, after=after)
+    await recorder.plan.update(edit)
     assert order(recorder) == ["1 a", "2 B", "3 c"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
 from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import DaemonError
+from lsp_bridge.cli.console import OutputFailedError
 from lsp_bridge.cli.launch import Greeting, Launcher
 from lsp_bridge.cli.text import shown
 from lsp_bridge.protocol.handshake import RequestError
@@ -76,6 +77,8 @@ def reporting(
         async def command(cli: Invocation, /, *args: P.args, **kwargs: P.kwargs) -> int:
             try:
                 return await work(cli, *args, **kwargs) or EXIT_OK
+            except OutputFailedError:
+                raise  # said by whoever runs the command
             except (DaemonError, *expected) as error:
                 return cli.failed(error, EXIT_USAGE if isinstance(error, usage) else EXIT_FAILED)
 

@@ -372,6 +372,6 @@ def path_of(uri: str) -> Path | None:
             parts = urlsplit(uri)
             is_here = parts.netloc.lower() in ("", "localhost")
             name = os.fsdecode(unquote_to_bytes(parts.path)) if is_here else None
-        return Path(name).resolve() if name else None
+        return Path(os.path.realpath(name)) if name else None
     except (OSError, ValueError):
         return None  # no file can have such a name

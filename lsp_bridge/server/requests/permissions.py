@@ -10,6 +10,7 @@ from daemon.model.events import PermissionForgotten
 from daemon.model.permissions import Grant, Rule, StoredGrant
 from daemon.permission.access_decision import insistence
 from daemon.permission.explain import asked_about
+from daemon.permission.layers import names_permission
 from daemon.permission.modes import LOOKS
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import permissions as p
@@ -21,6 +22,8 @@ from tools.text.decoding import decode
 from tools.tool import ProposedFile, ToolError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from daemon.loop.session import Session
     from tools.ports import Job
 
@@ -106,7 +109,7 @@ class PermissionRequests(RequestArea):
             session = await self._context.at_hand(params.session_id)
             mode = session.policy.mode_under(config, trust)
             # All of them, including those of the agents above that started this one.
-            bounds = (rule for layer in session.policy.bounds for rule in layer)
+            bounds = (rule for layer in session.policy.bounds for rule in _tightening(layer))
             looks = LOOKS.values() if session.policy.looks else ()
             every = (*session.policy.limits, *bounds, *session.services.folder.rules, *looks)
             agent = (*dict.fromkeys((*every, *map(insistence, sorted(session.policy.insists)))),)
@@ -192,6 +195,20 @@ class PermissionRequests(RequestArea):
         session = await self._core.session(params.session_id)
         job = await session.commands.stop_job(params.job_id, self._context.client_name)
         return p.JobResult(job=_job(session, job))
+
+
+def _tightening(layer: Sequence[Rule]) -> Iterator[Rule]:
+    """Yield the rules of a layer that only tightens, without those that allow something that it does not restrict."""
+    strict: list[Rule] = []
+    for rule in layer:
+        if rule.action != "allow":
+            strict.append(rule)
+        if rule.action != "allow" or any(_overlap(rule, one) for one in strict):
+            yield rule
+
+
+def _overlap(one: Rule, other: Rule) -> bool:
+    return names_permission(one, other.permission) or names_permission(other, one.permission)
 
 
 def _listed(rule: Rule, *, idle: bool = False) -> p.ListedRule:

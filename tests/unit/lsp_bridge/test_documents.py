@@ -36,6 +36,11 @@ def test_files_of_another_machine_are_none_here() -> None:
     assert path_of("file://localhost/w/a.py") == Path("/w/a.py")
 
 
+def test_a_file_below_links_in_a_circle_has_a_path(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    assert path_of((tmp_path / "circle" / "a.py").as_uri()) == tmp_path / "circle" / "a.py"
+
+
 def test_a_buffer_is_unsaved_from_the_first_change_to_the_save(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")

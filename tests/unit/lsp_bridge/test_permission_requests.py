@@ -325,6 +325,20 @@ async def test_explain_includes_grants_of_the_session() -> None:
         assert (await me.explained("edit", "src/b.py", here=False))["action"] == "ask"
 
 
+async def test_what_an_agent_that_only_tightens_allows_is_not_listed() -> None:
+    async with served() as door:
+        agents = door.bench.workspace / ".goalwright" / "agents"
+        agents.mkdir(parents=True)
+        rules = "{edit: allow, bash: {'*': deny, 'make *': allow}}"
+        (agents / "mine.md").write_text(f"---\nmode: primary\npermission: {rules}\n---\nYou work.\n")
+        client = await door.client("test")
+        session = (await client.request("goalwright/session/new", {"agent": "mine"}))["session"]
+        me = Person(door, client, session["trace"]["traceId"])
+        listed = [rule for rule in (await me.rules())["rules"] if rule["source"] == "agent"]
+        own = [(rule["permission"], rule["pattern"], rule["action"]) for rule in listed]
+        assert own == [("hand_over", "*", "deny"), ("bash", "*", "deny"), ("bash", "make *", "allow")]
+
+
 async def test_inherited_limits_are_listed_and_explained() -> None:
     async with served() as door:
         me = await person(door)

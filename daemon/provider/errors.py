@@ -246,9 +246,9 @@ _KNOWN_HOSTS = {
 
 
 def host_of(url: str) -> str:
-    """Return the name of the server at a base URL, for messages: a known provider's name, else host and port."""
+    """Return the name of the server at a base URL, for messages: a provider, else host and port, else the URL."""
     _, host, _ = _shown_parts(url)
-    return _KNOWN_HOSTS.get(re.sub(r":\d*$", "", host).lower(), host)
+    return _KNOWN_HOSTS.get(re.sub(r":\d*$", "", host).lower(), host) or shown_url(url)
 
 
 def shown_url(url: str) -> str:

@@ -134,6 +134,7 @@ def test_addresses_are_shown_without_what_is_private_in_them() -> None:
         ("https://me:pw@api.openai.com:443/v1", "https://api.openai.com:443/v1", "OpenAI"),
         ("http://me:pw@[::1]:8080/", "http://[::1]:8080", "[::1]:8080"),
         ("me:pw@host:80", "host:80", "host:80"),
+        ("http:///v1", "http:///v1", "http:///v1"),
         # no address: the port is no number
         ("https://me:pw@gw.example:80a/v1?key=SECRET", "https://gw.example:80a/v1", "gw.example:80a"),
         ("https://gw.example:80a/v1?user=me@corp.example&key=SECRET", "https://…", "…"),

@@ -67,7 +67,7 @@ async def test_branch_works_off_queued_prompts_and_last_report_counts(tmp_path: 
         assert meta.score is not None and meta.score.files == 3
 
 
-async def test_prompt_that_waits_for_a_branch_is_restricted_with_its_session(tmp_path: Path) -> None:
+async def test_prompt_waiting_for_a_branch_loses_its_trust_too(tmp_path: Path) -> None:
     hold = Hold()
     script = {"A": [[hold, "First."], "Second."]}
     async with exploring(tmp_path, [explore("only"), "Done."], script) as bench:

@@ -256,6 +256,7 @@ def ps(call: ProgramCall) -> Meaning:
         again
         or any(not word.known or word.glob or "e" in word.text for word in call.parsed.operands)
         or any(not word.known or word.glob or "environ" in word.text for word in columns)
+        or any(not word.known or word.glob for word in orders)
         or call.parsed.has(("-E",))
     ):
         return Meaning(paths=(PathUse(_ENVIRONMENTS, "read", made=True),))

@@ -457,7 +457,9 @@ class _Walk(NodeReader):
             first, start, _ = spans.pop() if glued else (leaf, leaf.start_byte, 0)
             spans.append((first, start, leaf.end_byte))
         found = [self._test_word(leaf, start, end, double=double) for leaf, start, end in spans]
-        if len(found) < 3 or found[-1].source != ("]]" if double else "]"):
+        # Glued to another character, ``[[`` is no test for bash, which runs what would stand in it.
+        ends = ("[[", "]]") if double else ("[", "]")
+        if len(found) < 3 or (found[0].source, found[-1].source) != ends:
             self.doubt(t("an unsupported test"))
         self._test_words(found, double=double)
         return found

@@ -194,6 +194,10 @@ def test_everyday_commands_are_not_asked_about(line: str, workspace: Path) -> No
         "ps -ax -f -e",
         "ps -axe -k -axe",
         "ps --format pid,environ",
+        "X='pid axe'; ps --sort $X",
+        "ps --sort *",
+        "ps --sort=$X",
+        "ps -k $X",
     ],
 )
 def test_ps_shows_environments(line: str) -> None:

@@ -184,6 +184,11 @@ NAMED = _rules(
         "sh -c 'cat .*/key'",
         "sh -c \"cat '.'*/key\"",
         "busybox ash -c '[[ x || ./evil.sh ]]'",
+        "[[: -f x || rm -rf . ]]",
+        "[[a -f x || rm -rf . ]]",
+        "! [[! -f x || rm -rf . ]]",
+        'if [["a" == x || rm -rf . ]]; then ls; fi',
+        "sh -c '[[: -f x || rm -rf . ]]'",
     ],
 )
 def test_a_line_that_hides_what_it_does_never_passes(line: str) -> None:

@@ -69,7 +69,8 @@ def place_of_new(tree: PlanTree, seen: PlanTree | None, after: PlanTree) -> Pare
     if seen is None or seen.current_id == tree.current_id:
         return Focus.CURRENT
     goal = None if seen.current_id is None else known_focus(tree, seen)
-    while goal is not None and after.goals[goal.id].status in ENDED:
+    # Work after the choice of an exploration goes on at the level of the exploration.
+    while goal is not None and (after.goals[goal.id].status in ENDED or goal.type == "explore_merge"):
         goal = after.goals.get(goal.parent_id or "")
     return None if goal is None else goal.id
 

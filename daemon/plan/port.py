@@ -75,7 +75,7 @@ class SessionPlan:
                 changes = self._planned(operations)
             except PlanError as error:
                 raise ToolError(f"{lines[0]}\n{self._refusal(error)}") from error
-        return self._done(changes, lines)
+        return self._done(changes, lines, focused=edit.focus is not None)
 
     async def step(
         self,
@@ -97,7 +97,7 @@ class SessionPlan:
             ("Already done, and not planned again", step.ended),
         )
         lines = [f"{what}: {self._names(ids)}." for what, ids in there if ids]
-        return self._done(changes, [*lines, MARKS] if step.claimed else lines)
+        return self._done(changes, [*lines, MARKS] if step.claimed else lines, focused=focus is not None)
 
     def progress(self) -> str:
         return progress_text(self._tree, ids=True) if self._front == "goal" else todo_text(self._tree)
@@ -246,8 +246,8 @@ class SessionPlan:
         except ToolError as error:
             raise ToolError(f"{english(error)} The plan is unchanged.") from error
 
-    def _done(self, changes: Sequence[Change], lines: Sequence[str]) -> str:
-        """Record the changes, and describe them; ``lines``: further text."""
+    def _done(self, changes: Sequence[Change], lines: Sequence[str], *, focused: bool) -> str:
+        """Record the changes, and describe them; ``lines``: further text. ``focused``: the model named a focus."""
         ended = [line for change in changes if (line := self._ended(change))]
         named = self._front == "goal"  # by numbers, which change; steps are named by their descriptions
         numbers = self._tree.numbers() if named and any(map(_shifts, changes)) else {}
@@ -255,7 +255,7 @@ class SessionPlan:
         focus = self._tree.current_id
         for change in changes:
             self._record(change)
-        if self._seen is not None and self._tree.current_id != focus:
+        if self._seen is not None and (focused or self._tree.current_id != focus):
             self._seen.current_id = self._tree.current_id  # by the model itself
         self.changed = _changed(
             changes, names | {i: goal.description for i, goal in self._tree.goals.items()}

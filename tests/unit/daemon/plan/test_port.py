@@ -457,6 +457,39 @@ async def test_new_goals_do_not_go_to_the_users_new_focus(
     assert added in order(recorder)
 
 
+async def test_new_goals_go_below_a_focus_that_model_and_user_chose(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b")
+    await recorder.plan.update(PlanEdit(focus="1"))
+    tree = recorder.tree
+    plan = SessionPlan(tree, recorder.record, seen=tree.copy())
+    for change in tree.plan_focus(tree.goals["2"]):
+        tree.apply(change)
+    await plan.update(PlanEdit(focus="2"))
+    await plan.update(PlanEdit(add=["new"]))
+    assert order(recorder) == ["1 a", "2 b", "2.1 new"]
+
+
+async def test_new_goals_follow_the_choice_that_the_model_works_on(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b")
+    tree = recorder.tree
+    tree.apply(
+        Added(Goal(id="3", parent_id="1", description="try", type="explore_start", status="completed"), None)
+    )
+    tree.apply(
+        Added(
+            Goal(id="4", parent_id="1", description="choice", type="explore_merge", explore_start_id="3"),
+            None,
+        )
+    )
+    for change in tree.plan_focus(tree.goals["4"]):
+        tree.apply(change)
+    plan = SessionPlan(tree, recorder.record, seen=tree.copy())
+    for change in tree.plan_focus(tree.goals["2"]):
+        tree.apply(change)
+    await plan.update(PlanEdit(add=["next"]))
+    assert order(recorder) == ["1 a", "1.1 try", "1.2 choice", "1.3 next", "2 b"]
+
+
 async def test_a_goal_that_the_user_removed_is_not_ended(recorder: Recorder) -> None:
     await planned(recorder, "a", "b")
     await recorder.plan.update(PlanEdit(focus="1", add=["a1"]))

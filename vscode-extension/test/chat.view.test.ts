@@ -218,6 +218,39 @@ test("a prompt goes to the session that was open when it was sent, and comes bac
   }
 });
 
+test("a message is resent to the fork, whatever is opened meanwhile", async () => {
+  const { daemon, sessions, view, open } = chat({}, { restore: async () => ({ files: [], texts: [] }) });
+  await sessions.open("s1");
+  const load = daemon.answers["session/load"];
+  daemon.answers["session/fork"] = () => ({ session: named("fork") });
+  daemon.answers["session/load"] = async (params) => {
+    if (params["sessionId"] === "fork") await sessions.open("s2");
+    return load?.(params);
+  };
+  open().said.fire({ type: "prompt", text: "again", attachments: [], instead: "m1" });
+  for (let n = 0; n < 5; n++) await settled();
+  assert.deepEqual(daemon.asked.flatMap(([name, params]) => (name === "session/prompt" ? [params["sessionId"]] : [])), ["fork"]);
+  view.dispose();
+});
+
+test("a prompt that cannot be read comes back to the session that its chat has begun", async () => {
+  const { daemon, sessions, view, open } = chat();
+  daemon.answers["trace/messages"] = () => ({ messages: [] });
+  daemon.answers["session/list"] = () => ({ sessions: [], more: false });
+  const page = open();
+  let read: (answer: unknown) => void = () => undefined;
+  daemon.answers["trace/messages"] = () => new Promise((resolve) => (read = resolve));
+  page.said.fire({ type: "mention", key: "session:old", text: "@session old" });
+  page.said.fire({ type: "prompt", text: "one", attachments: [] });
+  page.said.fire({ type: "prompt", text: "two as in @session old", attachments: [] });
+  for (let n = 0; n < 5; n++) await settled();
+  assert.equal(sessions.sessionId, "s1");
+  read({ messages: [] });
+  for (let n = 0; n < 5; n++) await settled();
+  assert.deepEqual(page.posted.flatMap(({ type, sessionId }) => (type === "restore" ? [sessionId] : [])), ["s1"]);
+  view.dispose();
+});
+
 test("an edit of a queued prompt that was rejected comes back to its session", async () => {
   const { daemon, sessions, view, open } = chat();
   await sessions.open("s1");
@@ -240,16 +273,33 @@ test("the words of a command that was refused come back, and a new session gets 
   await sessions.open("s2");
   const page = open();
   // As the extension's commands: they say what is wrong by themselves.
-  const run = async (name: unknown): Promise<boolean> => {
-    if (name === "goalwright.newSession") await sessions.startNew();
-    return name !== "goalwright.compact";
-  };
-  Object.assign(commands, { executeCommand: run });
+  Object.assign(commands, { executeCommand: async (name: unknown) => name !== "goalwright.compact" });
   page.said.fire({ type: "prompt", text: "/compact keep the numbers", attachments: [] });
   page.said.fire({ type: "prompt", text: "/new do the rest", attachments: [] });
   for (let n = 0; n < 5; n++) await settled();
   Object.assign(commands, { executeCommand: before });
   assert.deepEqual(restored(page), ["/compact keep the numbers"]);
   assert.deepEqual(daemon.asked.flatMap(([name, params]) => (name === "session/prompt" ? [[params["sessionId"], params["text"]]] : [])), [["s1", "do the rest"]]);
+  view.dispose();
+});
+
+test("a list that was closed does not close the one that was opened since", async () => {
+  const { view, open } = chat();
+  const before = commands.executeCommand;
+  const page = open();
+  const closed: ((done: boolean) => void)[] = [];
+  const focused: unknown[] = [];
+  Object.assign(commands, {
+    executeCommand: (name: unknown) => (String(name).endsWith(".focus") ? focused.push(name) : new Promise((resolve) => closed.push(resolve))),
+  });
+  for (let n = 0; n < 2; n++) page.said.fire({ type: "command", command: "chooseModel" });
+  await settled();
+  closed[0]?.(true);
+  await settled();
+  assert.deepEqual(focused, []);
+  closed[1]?.(true);
+  await settled();
+  assert.equal(focused.length, 1);
+  Object.assign(commands, { executeCommand: before });
   view.dispose();
 });

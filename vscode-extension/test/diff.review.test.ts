@@ -6,6 +6,7 @@ import { fileChoice } from "../src/diff/choice";
 import { type Draft, Drafts } from "../src/diff/drafts";
 import { Review } from "../src/diff/review";
 import { address, AFTER } from "../src/diff/uris";
+import { ErrorCode, type PermissionRequest } from "../src/protocol.gen";
 import type { SessionController } from "../src/session/controller";
 import { configured, EventEmitter, fileSystems, ran, shown, Uri, window, workspace } from "./fakes/vscode";
 import { event, file, loaded, request, session } from "./fakes/protocol";
@@ -149,16 +150,22 @@ test("keys answer the oldest request when a new page shows that one", async () =
   review.dispose();
 });
 
-test("edits of an answer that came too late are offered until the user says", async () => {
+for (const restarted of [false, true]) test(`edits of an answer that came too late ${restarted ? "go to the next request of a restarted daemon" : "are offered until the user says"}`, async () => {
   const { daemon, memory, sessions } = make();
   configured.set("openDiffAutomatically", false);
-  const asked = request("r1", { files: [file("a.py")] });
+  const ask = (id: string): PermissionRequest => request(id, { toolCallId: "c1", files: [file("a.py")] });
+  const asked = ask("r1");
   const drafts = (): Drafts => new Drafts(memory as unknown as vscode.Memento);
   const open = (): Review => new Review(daemon as unknown as Daemon, sessions, memory as unknown as vscode.Memento, log, async () => undefined);
   daemon.answers["session/load"] = () => loaded({ session: session({ status: "waiting" }), pending: [asked] });
   daemon.answers["permission/content"] = () => ({ before: "one\n", after: "two\n", binary: false });
   daemon.answers["permission/preview"] = () => ({ files: [] });
-  daemon.answers["permission/reply"] = () => {
+  daemon.answers["permission/reply"] = async () => {
+    if (restarted) {
+      daemon.answers["session/load"] = () => loaded({ session: session({ status: "waiting" }), pending: [ask("r2")] });
+      await sessions.open("s1");
+      throw Object.assign(new Error("There is no such request."), { code: ErrorCode.UNKNOWN_REQUEST });
+    }
     daemon.tell(event(5, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session", answers: [] }));
     return { accepted: false, by: "terminal" };
   };
@@ -176,6 +183,11 @@ test("edits of an answer that came too late are offered until the user says", as
   await before.answer(asked, { reply: "once" });
   await settled();
   Object.assign(workspace, { textDocuments: [] });
+  if (restarted) {
+    window.showInformationMessage = showInformationMessage;
+    assert.deepEqual([offers.filter((text) => text.includes("a.py")), drafts().texts("r2")], [[], { "a.py": "mine\n" }]);
+    return before.dispose();
+  }
   assert.equal(offers.filter((text) => text.includes("a.py")).length, 1);
   assert.deepEqual(drafts().texts("r1"), { "a.py": "mine\n" });
   before.dispose();

@@ -42,6 +42,45 @@ test("a prompt of an empty chat goes to the session that it begins, whatever is 
   }
 });
 
+test("a prompt of an empty chat has the chat's agent, also when another chat is begun meanwhile", async () => {
+  const { daemon, sessions } = make();
+  await sessions.startNew("plan");
+  const sending = sessions.prompt("only look at it");
+  await sessions.startNew();
+  await sending;
+  assert.deepEqual(daemon.asked.flatMap(([name, params]) => (name === "session/new" ? [params] : [])), [{ agent: "plan" }]);
+  assert.equal(sessions.agentName, "build");
+});
+
+test("a prompt of an empty chat is not taken for one of the session that was opened meanwhile", async () => {
+  const { daemon, sessions } = make();
+  const given: string[] = [];
+  sessions.onUndelivered(({ text: back }) => given.push(back));
+  daemon.answers["session/load"] = () => loaded({ session: named("s2"), messages: [message("user", 1, [text("go on")])] });
+  daemon.answers["session/new"] = async () => {
+    await sessions.open("s2");
+    throw new Error("The disk is full.");
+  };
+  await sessions.prompt("go on");
+  assert.deepEqual(given, ["go on"]);
+});
+
+test("the session of an empty chat is shown when another one could not be opened after all", async () => {
+  const { daemon, sessions } = make();
+  const load = daemon.answers["session/load"];
+  daemon.answers["session/load"] = async (params) => {
+    if (params["sessionId"] === "s2") throw new Error("It cannot be read.");
+    await sessions.open("s2").catch(() => undefined);
+    return load?.(params);
+  };
+  await sessions.prompt("one");
+  assert.equal(sessions.sessionId, undefined);
+  if (load) daemon.answers["session/load"] = load;
+  await sessions.prompt("two");
+  assert.equal(sessions.sessionId, "s1");
+  assert.equal(daemon.asked.filter(([name]) => name === "session/new").length, 1);
+});
+
 test("a prompt waits for the end of the running turn, or for its next step when it steers", async () => {
   const { daemon, sessions } = make();
   await sessions.prompt("one");

@@ -9,7 +9,7 @@ import { restore, revertOrKeep, reviewSince, step } from "../history/commands";
 import type { Proposed } from "../diff/uris";
 import type { Answer } from "../permission/answers";
 import type { BranchParams, JobKillParams, SessionMessagesResult } from "../protocol.gen";
-import type { Attachment } from "../session/controller";
+import { type Attachment, homeOf } from "../session/controller";
 import { addUpdate, type Update } from "../session/state";
 import { page } from "./html";
 import { ASKING_COMMANDS, OTHER_COMMANDS, type FromWebview, type PageCommand, type Shown, type ToWebview, type Written } from "./messages";
@@ -60,6 +60,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private completing: Completing | undefined;
   /** The completions that were sent last. */
   private told = "";
+  /** Number of commands that the page has asked for. */
+  private commanded = 0;
   /** Attachments that are being read for mentions in the composer, by mention. */
   private readonly mentioned = new Map<string, Promise<Attachment[]>>();
   private ready = false;
@@ -285,9 +287,11 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       },
       command: async ({ command, args = [] }: { command: PageCommand; args?: readonly unknown[] }) => {
         if (!KNOWN.has(command)) return;
+        const number = ++this.commanded;
         await vscode.commands.executeCommand(`goalwright.${command}`, ...args);
-        // VS Code's lists do not return the focus to a webview, but the page remembers the focused element.
-        if (ASKS.has(command)) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+        // VS Code's lists do not return the focus to a webview, but the page remembers the focused element. A list that was
+        // opened meanwhile would close.
+        if (ASKS.has(command) && number === this.commanded) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
       },
       openLink: ({ href }: { href: string }) => openLink(href),
       openFile: ({ path, line, column }: { path: string; line?: number; column?: number }) => openFile(path, line, column),
@@ -300,15 +304,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   /** Send a prompt together with the active file, or run the command it contains. */
-  private async prompt(text: string, attachments: Attachment[], whenBusy: "queue" | "steer"): Promise<void> {
+  private async prompt(text: string, attachments: Attachment[], whenBusy: "queue" | "steer", place = this.parts.sessions.place): Promise<void> {
     // The user may open another session while mentions are read.
-    const { place } = this.parts.sessions;
     let meant: Awaited<ReturnType<typeof this.composer.expand>>;
     try {
       const read = [...attachments, ...(await this.stillRead(text))];
       meant = await this.composer.expand(text, [...read, ...(await this.composer.stillNamed(text, read))]);
     } catch (error) {
-      this.restore({ sessionId: place.sessionId ?? "", text, attachments });
+      this.restore({ sessionId: homeOf(place), text, attachments });
       if (error instanceof Unattached) this.toComposer({ type: "unattached", mention: error.mention, reason: error.message });
       else if (!(error instanceof Told)) void notify("warning", asProblem(error).message);
       return;
@@ -339,16 +342,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private async resend(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     const { sessions, history } = this.parts;
     const { sessionId = "" } = sessions;
-    let forked = false;
+    let forked: string | undefined;
     try {
       if (sessions.state && sessions.state.session.status !== "idle") await sessions.cancel();
       if (!(await revertOrKeep(history, messageId))) return;
-      await sessions.fork(messageId);
-      forked = true;
+      forked = await sessions.fork(messageId);
     } finally {
-      if (!forked) this.giveBack(text, attachments, { sessionId, instead: messageId });
+      if (forked === undefined) this.giveBack(text, attachments, { sessionId, instead: messageId });
     }
-    await this.prompt(text, attachments, "queue");
+    await this.prompt(text, attachments, "queue", sessions.placeIn(forked));
   }
 
   /** Put a message back into the composer. `instead`: the earlier message that it replaces. */
@@ -371,8 +373,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Fork the session before a message and put that message into the composer. */
   private async forkBefore(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     if (!(await revertOrKeep(this.parts.history, messageId))) return;
-    await this.parts.sessions.fork(messageId);
-    this.giveBack(text, attachments);
+    this.giveBack(text, attachments, { sessionId: await this.parts.sessions.fork(messageId) });
     await this.focus();
   }
 

@@ -73,9 +73,15 @@ export class ComposerHost {
     if (!meant) return { text, attachments };
     if (meant.kind === "problem") throw new Error(meant.text);
     if (meant.kind === "prompt") return { text: meant.text, attachments: [...attachments, ...(meant.mention ? await this.mention(meant.mention) : [])] };
+    if (meant.command === "newSession" && meant.words) {
+      const begun = this.sessions.startNew();
+      const { place } = this.sessions;
+      await begun;
+      return { text: meant.words, attachments, place };
+    }
     const done = await vscode.commands.executeCommand<boolean | undefined>(`goalwright.${meant.command}`, ...(meant.words ? ["composer", meant.words] : []));
     if (done === false && meant.words) throw new Told();
-    return meant.command === "newSession" && meant.words ? { text: meant.words, attachments, place: this.sessions.place } : undefined;
+    return undefined;
   }
 
   private async own(): Promise<CommandInfo[]> {

@@ -264,13 +264,15 @@ export class Review extends Observable {
     const { requestId } = request;
     try {
       this.setError(request, "");
-      const { files, texts } = answer.reply === "reject" ? { files: [], texts: new Map<string, string>() } : await this.files(request);
+      const files = answer.reply === "reject" ? [] : await this.files(request);
       this.ours.add(requestId);
       const first = await this.sessions.reply(requestId, answer, files, request.traceId);
       if (first) this.drafts.drop(requestId);
       else {
-        this.offered.add(requestId);
-        this.quietly(this.offer(texts, "").finally(() => this.drafts.drop(requestId)));
+        // After a restart of the daemon the next request for the call has them.
+        const texts = Object.entries(answer.reply === "reject" ? {} : this.drafts.texts(requestId));
+        if (texts.length > 0) this.offered.add(requestId);
+        this.quietly(this.offer(new Map(texts), "").finally(() => this.drafts.drop(requestId)));
       }
     } catch (error) {
       this.ours.delete(requestId);
@@ -285,7 +287,7 @@ export class Review extends Observable {
   }
 
   /** Return the answers for the files of a request, after reading the editors again. */
-  private async files(request: PermissionRequest): Promise<{ files: FileAnswer[]; texts: Map<string, string> }> {
+  private async files(request: PermissionRequest): Promise<FileAnswer[]> {
     const texts = new Map<string, string>();
     for (const { path } of request.files) {
       const proposed = { requestId: request.requestId, path };
@@ -295,7 +297,7 @@ export class Review extends Observable {
     }
     const choice = this.drafts.choice(request.requestId);
     if (isEmpty(request.files, choice)) throw new Error(t("No part of this change is chosen. Choose a part of it, or reject it."));
-    return { files: answers(request.files, choice, texts), texts };
+    return answers(request.files, choice, texts);
   }
 
   /** Record the user's edits of a file. */

@@ -30,7 +30,11 @@ export interface Outgoing {
 
 /** An empty chat: all its prompts go to one session, which the first of them makes. */
 interface EmptyChat {
+  /** Agent of the session; undefined for the default agent. */
+  agent: string | undefined;
   made?: Promise<string>;
+  /** The session, as soon as it exists. */
+  sessionId?: string;
 }
 
 /** Where a prompt is written. */
@@ -88,14 +92,12 @@ export class SessionController extends Observable<Change> {
 
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
-  private empty: EmptyChat = {};
+  private empty: EmptyChat = { agent: undefined };
   private readonly sent = new Map<string, Sent>();
   /** Ids of queued prompts that are being edited. */
   private readonly held = new Set<string>();
   /** Branches whose plans were requested. */
   private readonly planned = new Set<string>();
-  /** Agent of the session that the next prompt starts. */
-  private agent: string | undefined;
 
   constructor(
     private readonly daemon: Daemon,
@@ -117,7 +119,7 @@ export class SessionController extends Observable<Change> {
 
   /** The agent of the current or next session; undefined for the default agent. */
   get agentName(): string | undefined {
-    return this.state ? this.state.session.trace.agent : this.agent;
+    return this.state ? this.state.session.trace.agent : this.empty.agent;
   }
 
   get sessionId(): string | undefined {
@@ -126,7 +128,11 @@ export class SessionController extends Observable<Change> {
 
   /** Where the user writes now. */
   get place(): Place {
-    return { sessionId: this.sessionId, after: newestSequence(this.state), empty: this.empty };
+    return this.placeIn(this.sessionId);
+  }
+
+  placeIn(sessionId: string | undefined): Place {
+    return { sessionId, after: sessionId === this.sessionId ? newestSequence(this.state) : 0, empty: this.empty };
   }
 
   /** True if a turn was running when this window was last open, so connect at once. */
@@ -136,8 +142,7 @@ export class SessionController extends Observable<Change> {
 
   /** Show an empty chat. The first prompt creates the session, so that no session stays empty. Without a name, it has the default agent. */
   async startNew(agent?: string): Promise<void> {
-    this.agent = agent;
-    this.empty = {};
+    this.empty = { agent };
     this.loads++;
     this.loading = undefined;
     this.state = undefined;
@@ -216,10 +221,11 @@ export class SessionController extends Observable<Change> {
     this.changed.fire({ kind: "plan" });
   }
 
-  /** Open a new session with the messages of this one, up to `messageId` if given. This session stays unchanged. */
-  async fork(messageId?: string): Promise<void> {
+  /** Open a new session with the messages of this one, up to `messageId` if given; returns its id. This session stays unchanged. */
+  async fork(messageId?: string): Promise<string> {
     const { session } = await this.daemon.request("goalwright/session/fork", { sessionId: this.required(), messageId: messageId ?? null });
     await this.open(session.trace.traceId);
+    return session.trace.traceId;
   }
 
   list(limit: number, before?: string): Promise<{ sessions: SessionInfo[]; more: boolean }> {
@@ -232,18 +238,23 @@ export class SessionController extends Observable<Change> {
     return this.sessionId ?? this.made(this.empty);
   }
 
-  private made(empty: EmptyChat): Promise<string> {
-    empty.made ??= this.make().catch((error: unknown) => {
+  private async made(empty: EmptyChat): Promise<string> {
+    empty.made ??= this.make(empty).catch((error: unknown) => {
       delete empty.made;
       throw error;
     });
-    return empty.made;
+    const sessionId = await empty.made;
+    // Another session was to be shown meanwhile, and could not be opened.
+    if (empty === this.empty && !this.state && !this.loading) await this.open(sessionId);
+    return sessionId;
   }
 
-  private async make(): Promise<string> {
-    const { session } = await this.daemon.request("goalwright/session/new", this.agent === undefined ? {} : { agent: this.agent });
-    await this.open(session.trace.traceId);
-    return session.trace.traceId;
+  private async make(empty: EmptyChat): Promise<string> {
+    const { agent } = empty;
+    const { session } = await this.daemon.request("goalwright/session/new", agent === undefined ? {} : { agent });
+    empty.sessionId = session.trace.traceId;
+    await this.open(empty.sessionId);
+    return empty.sessionId;
   }
 
   /**
@@ -281,7 +292,7 @@ export class SessionController extends Observable<Change> {
       // Without an answer, the prompt may still be running; the next load shows this (see settleOutbox).
       this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
       if (unsent()) {
-        this.undelivered.fire({ sessionId: sent.sessionId ?? "", text, attachments });
+        this.undelivered.fire({ sessionId: homeOf(sent), text, attachments });
         if (this.daemon.state.phase === "connected") void notify("error", asProblem(error).message);
       }
     } finally {
@@ -400,8 +411,8 @@ export class SessionController extends Observable<Change> {
   }
 
   private isHere(promptId: string): boolean {
-    const sessionId = this.sent.get(promptId)?.sessionId;
-    return sessionId === undefined || sessionId === this.sessionId;
+    const sent = this.sent.get(promptId);
+    return sent?.sessionId === undefined ? sent?.empty === this.empty && !this.state : sent.sessionId === this.sessionId;
   }
 
   /** Return true if the session has a prompt: in its queue, or as a message added since it was sent. */
@@ -425,6 +436,11 @@ export class SessionController extends Observable<Change> {
     const busy = this.state?.session.status !== "idle";
     if (busy !== this.wasBusy) void this.memory.update(BUSY_KEY, busy);
   }
+}
+
+/** Return the session to which what is written in a place belongs; empty when it does not exist yet. */
+export function homeOf({ sessionId, empty }: Place): string {
+  return sessionId ?? empty.sessionId ?? "";
 }
 
 /** Return true if a message is what the daemon made of a prompt. Of `@agent text` it keeps the agent and the text apart. */

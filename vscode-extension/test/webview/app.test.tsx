@@ -64,18 +64,19 @@ test("what is given back during an edit of an earlier message goes to the draft 
   close();
 });
 
-test("a message that is chosen for an edit again replaces that edit, one that comes back does not", async () => {
+test("a message that is chosen for an edit again leaves that edit, another one is added", async () => {
   const { host, say, show, close } = await page();
   await show(id);
   host.saveDraft(id, { text: "half a thought", files: [] });
   const edit = (text: string, instead: string, about: object = {}): Promise<void> => say({ type: "restore", text, attachments: [], instead, ...about });
   await edit("one", "m1");
+  host.saveDraft(id, { text: "one, rewritten", files: [], instead: "m1" });
   await edit("one", "m1");
-  assert.deepEqual(host.draftOf(id), { text: "one", files: [], instead: "m1" });
+  assert.deepEqual(host.draftOf(id), { text: "one, rewritten", files: [], instead: "m1" });
   await edit("two", "m2");
-  assert.deepEqual(host.draftOf(id), { text: "two", files: [], instead: "m2" });
-  await edit("one, resent", "m1", { sessionId: id });
-  assert.equal(host.draftOf(id).text, "one, resent\n\ntwo");
+  assert.deepEqual(host.draftOf(id), { text: "two\n\none, rewritten", files: [], instead: "m2" });
+  await edit("two, not resent", "m2", { sessionId: id });
+  assert.equal(host.draftOf(id).text, "two, not resent\n\ntwo\n\none, rewritten");
   assert.equal(host.takeBack(id).text, "half a thought");
   close();
 });

@@ -91,13 +91,13 @@ export function App(): JSX.Element {
       }
       if (message.type === "insert" || message.type === "restore" || message.type === "attach") {
         const owner = (message.type === "restore" ? message.sessionId : undefined) ?? sessionId ?? "";
-        const id = message.type === "restore" && message.instead === undefined ? keptDraft(owner) : owner;
-        if (message.type === "restore" && message.instead !== undefined) {
-          if (draftOf(id).instead === undefined) setAside(id);
-          // The user chose a message again; what comes back from a failed edit is added instead.
-          else if (message.sessionId === undefined) saveDraft(id, { text: "", files: [] });
-        }
-        saveDraft(id, changed(draftOf(id), message));
+        const edited = draftOf(owner).instead;
+        const editing = message.type === "restore" && message.instead !== undefined;
+        const id = message.type === "restore" && !editing ? keptDraft(owner) : owner;
+        if (editing && edited === undefined) setAside(id);
+        // A second click on the same message leaves its edit; what comes back from a failed one is added to it.
+        const again = editing && edited === message.instead && message.sessionId === undefined;
+        if (!again) saveDraft(id, changed(draftOf(id), message));
         setVersion((n) => n + 1);
       }
       if (message.type === "state") {

@@ -81,7 +81,8 @@ class Address(NamedTuple):
         """Return the address that an address file holds. Raises ValueError."""
         given = mapping(value)
         found = Address._make(given.get(name) for name, _ in _ADDRESS)
-        if not all(isinstance(part, kind) for part, (_, kind) in zip(found, _ADDRESS, strict=True)):
+        kinds = zip(found, _ADDRESS, strict=True)
+        if not all(isinstance(part, kind) and not isinstance(part, bool) for part, (_, kind) in kinds):
             raise ValueError("a field of the address is missing or of the wrong kind")
         if (found.socket is None) == (found.port is None):
             raise ValueError("an address has a socket or a port")

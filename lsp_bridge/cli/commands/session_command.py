@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
 from lsp_bridge.cli.client import Client, DaemonError
 from lsp_bridge.cli.invocation import Invocation, reporting
@@ -44,7 +42,7 @@ async def connected(
         await client.close()
 
 
-class SessionConnection(Struct, frozen=True):
+class SessionConnection(NamedTuple):
     """A connection, and the session of a command; empty when the command needs none and there is none."""
 
     client: Client

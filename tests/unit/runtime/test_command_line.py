@@ -284,7 +284,16 @@ def test_safe_path_guard_imports_nothing_that_can_be_shadowed() -> None:
 
 
 def test_terminal_client_imports_nothing_heavy() -> None:
-    modules = "lsp_bridge.cli.run.command, lsp_bridge.cli.run.turn, lsp_bridge.cli.launch, lsp_bridge.cli.command_line"
+    parts = (
+        "run.command",
+        "run.turn",
+        "launch",
+        "command_line",
+        "commands.daemon",
+        "commands.plan",
+        "commands.mcp",
+    )
+    modules = ", ".join(f"lsp_bridge.cli.{part}" for part in parts)
     code = (
         f"import {modules}, pathlib, sys; "
         "lsp_bridge.cli.run.conversation.named_files('fix a.py and @nothing', pathlib.Path()); print(*sys.modules)"

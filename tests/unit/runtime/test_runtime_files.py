@@ -159,6 +159,18 @@ def test_damaged_address_file_is_read_as_none(paths: RuntimePaths, content: str)
     assert paths.read_address() is None
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"pid": True}, {"pid": "1"}, {"protocolVersion": True}, {"startedAt": None}]
+)
+def test_address_with_a_field_of_the_wrong_kind_is_damaged(
+    paths: RuntimePaths, wrong: dict[str, object]
+) -> None:
+    with pytest.raises(ValueError, match="wrong kind"):
+        an_address(paths, **wrong)
+    with pytest.raises(ValueError, match="a socket or a port"):
+        an_address(paths, port=1)
+
+
 def test_address_of_a_workspace_that_is_not_utf_8(paths: RuntimePaths) -> None:
     address = an_address(paths, workspace="/work/caf\udce9")
     paths.prepare()

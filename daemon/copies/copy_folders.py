@@ -37,6 +37,9 @@ TRIES = 5
 """At so many starts what a crash left is tried to be stored; then it is removed."""
 MOST_AGE_S = 30 * 24 * 3600.0
 """Older, it is tried once."""
+_DYING_S = 3.0
+"""For so long, processes of a killed daemon may hold its locks: some had just been started, some are being killed."""
+_PAUSE_S = 0.01
 
 
 class CopyFolder(Struct, frozen=True):
@@ -171,6 +174,7 @@ class CopyFolders:
 
     def _left_behind(self) -> Iterator[CopyFolder]:
         """Yield complete copies that are unused, and lock them. All other unused folders are removed."""
+        deadline = time.monotonic() + _DYING_S
         try:
             with os.scandir(self.folder) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
@@ -180,7 +184,9 @@ class CopyFolders:
             path = self.folder / entry.name
             if not entry.is_dir(follow_symlinks=False):
                 continue
-            if (place := self._take(path)) is None:
+            while (place := self._take(path)) is None and time.monotonic() < deadline:
+                time.sleep(_PAUSE_S)
+            if place is None:
                 continue
             if (place.ours / "ready").exists():
                 yield place

@@ -8,12 +8,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from daemon.copies import copy_folders
 from daemon.copies.copy_folders import TRIES, remove
 from daemon.copies.working_copy import CopyError, OrphanedCopy, WorkingCopies, WorkingCopy
 from daemon.explore.copy_manager import copies_for
+from daemon.lock import take
 from tests.support.examples import in_full
 from tests.support.fakes.small_disk import small_disk
 from tests.support.scenarios.nasty_trees import TREES
@@ -94,6 +97,29 @@ async def test_results_of_complete_copies_are_recovered_after_a_crash(tmp_path: 
     [change] = found["x:B"].changes
     assert (change.name, change.after) == ("made.txt", b"by B\n")
     assert b"+by B" in found["x:B"].patch
+    assert _empty(state)
+
+
+async def test_lock_of_a_dying_process_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top, state = tmp_path / "project", tmp_path / "state"
+    TREES["dirty"](top)
+    child = _child(top, state)
+    assert child.stdout
+    assert await asyncio.to_thread(child.stdout.readline) == b"ready\n"
+    child.kill()
+    child.communicate()
+    locks = [path for path in state.rglob("lock") if path.parent.name == ".copy"]
+    held = [free for path in locks if (free := take(path)) is not None]
+    assert len(held) == len(locks) > 0
+
+    def ended(_: float) -> None:
+        while held:
+            held.pop()()
+
+    monkeypatch.setattr(
+        copy_folders, "time", SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=ended)
+    )
+    assert (await _recovered(copies_for(top, state, ()))).keys() == {"x:A", "x:B"}
     assert _empty(state)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["completed", "undone", "untouched", "failed"]
 _MAX_NAMED = 3
+_DYING_S = 1.0
+_PAUSE_S = 0.01
 
 
 class Recovered(Struct, frozen=True):
@@ -39,16 +42,19 @@ class Recovered(Struct, frozen=True):
     """Message for the user: what happened, and which files differ from the outcome."""
 
 
-def recover(journal: Path) -> list[Recovered]:
+def recover(journal: Path, *, dying_s: float = _DYING_S) -> list[Recovered]:
     """Make every interrupted change of a journal wholly done or wholly undone. Never raises.
 
     Only at start: changes of live processes are left alone, but their files are not locked. May itself be killed at any
-    point: the next call continues.
+    point: the next call continues. For ``dying_s`` seconds in all it waits for locks: a process that a killed daemon
+    had just started holds them until it runs its own program.
     """
     found: list[Recovered] = []
+    deadline = time.monotonic() + dying_s
     for path in left_behind(journal):
         try:
-            opened = Journal.open(path)
+            while (opened := Journal.open(path)) is None and time.monotonic() < deadline:
+                time.sleep(_PAUSE_S)
         except FileNotFoundError:
             continue
         except OSError as error:

@@ -238,7 +238,7 @@ def test_recovery_skips_a_change_that_is_still_being_written(
         def _stop(self, name: str, args: tuple[Any, ...]) -> None:
             nonlocal met
             met += field.left() != []
-            assert recovery.recover(field.journal) == []
+            assert recovery.recover(field.journal, dying_s=0) == []
 
     for at in range(1, field.count + 1):
         changes = field.fresh()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree, turning
 from tools.tool import FileChange
-from tools.writing import atomic, recovery
+from tools.writing import atomic, disk, recovery
 
 
 def kill_before(
@@ -57,7 +59,14 @@ def three(root: Path) -> list[FileChange]:
 
 def test_interrupted_change_is_completed_and_reported(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
-    (found,) = recovery.recover(journal)
+    (record,) = journal.iterdir()
+    held = os.open(record, os.O_RDWR)
+    assert disk.lock(held)
+    # A process that the killed one had just started has its descriptors for a moment.
+    ended = threading.Timer(0.05, os.close, [held])
+    ended.start()
+    (found,) = recovery.recover(journal, dying_s=20)
+    ended.join()
     assert (found.outcome, len(found.files)) == ("completed", 3)
     assert found.text == "The daemon stopped while it changed 3 files. The change was completed."
     assert {path.name: path.read_bytes() for path in root.iterdir()} == dict.fromkeys("anb", b"new")

@@ -5,8 +5,8 @@ a remote shell with different environments still meet in the same daemon. (``XDG
 meeting place: it is set in a login shell and unset in a container or cron job, which would make two daemons
 for one workspace. It only holds the socket when the path under the home would be too long.)
 
-Light on purpose: the terminal client imports this on its way to the first request. So records are named tuples here and
-there: importing msgspec takes a tenth of that way.
+Light on purpose: the terminal client imports this on its way to the first request. So its records and those of the
+client are named tuples: importing msgspec takes a tenth of that way.
 """
 
 from __future__ import annotations

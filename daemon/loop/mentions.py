@@ -90,7 +90,7 @@ def _meaning(session: Session, text: str) -> tuple[Part, ...]:
     to = mentioned(session, text)
     if to is None:
         _notify_similar_agents(session, text)
-    elif to.agent.name == session.agent.name and session.agent.imported:
+    elif _frees(session, to.agent):
         switch(session, to.agent)
     if to is None or to.agent.name == session.agent.name or (to.agent.serves and not to.text):
         return (TextPart(text=text),) if text else ()
@@ -116,8 +116,7 @@ def switch_alone(session: Session, text: str) -> bool:
 def switch_to(session: Session, agent: AgentProfile) -> None:
     """Switch the agent of a session between two turns. Raises ToolError as ``switch_alone`` does."""
     name = agent.name
-    freed = name == session.agent.name and session.agent.imported
-    if agent.serves and not freed:
+    if agent.serves and not _frees(session, agent):
         raise ToolError(
             t("The agent {name} needs a task: write it after the name, `@{name} TASK`.", name=name)
         )
@@ -130,10 +129,15 @@ def switch_to(session: Session, agent: AgentProfile) -> None:
             )
         )
     session.check_writable()
-    if name == session.agent.name and not freed:
+    if name == session.agent.name and not _frees(session, agent):
         session.notice("info", t("The agent {name} is already active here.", name=name), AGENT)
     else:
         switch(session, agent)
+
+
+def _frees(session: Session, agent: AgentProfile) -> bool:
+    """Return whether the user chooses the agent that an imported session named, which only tightens until then."""
+    return agent.name == session.agent.name and session.agent.imported
 
 
 def switch(session: Session, agent: AgentProfile) -> None:

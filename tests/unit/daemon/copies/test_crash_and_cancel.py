@@ -44,6 +44,13 @@ def _child(top: Path, state: Path, *kill_at: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, cwd=_REPOSITORY, stdout=subprocess.PIPE)
 
 
+async def _ready_child(top: Path, state: Path) -> subprocess.Popen[bytes]:
+    child = _child(top, state)
+    assert child.stdout
+    assert await asyncio.to_thread(child.stdout.readline) == b"ready\n"
+    return child
+
+
 async def _recovered(copies: WorkingCopies) -> dict[str, OrphanedCopy]:
     found: dict[str, OrphanedCopy] = {}
     await copies.recover(lambda left: found.update({left.session_id: left}))
@@ -85,9 +92,7 @@ async def test_kill_at_any_moment_leaves_only_what_recover_removes(seed: int, tm
 async def test_results_of_complete_copies_are_recovered_after_a_crash(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
-    child = _child(top, state)
-    assert child.stdout
-    assert await asyncio.to_thread(child.stdout.readline) == b"ready\n"
+    child = await _ready_child(top, state)
     assert await _recovered(copies_for(top, state, ())) == {}  # somebody uses them
     child.kill()
     child.communicate()
@@ -103,9 +108,7 @@ async def test_results_of_complete_copies_are_recovered_after_a_crash(tmp_path: 
 async def test_lock_of_a_dying_process_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
-    child = _child(top, state)
-    assert child.stdout
-    assert await asyncio.to_thread(child.stdout.readline) == b"ready\n"
+    child = await _ready_child(top, state)
     child.kill()
     child.communicate()
     locks = [path for path in state.rglob("lock") if path.parent.name == ".copy"]
@@ -198,9 +201,7 @@ async def test_unstorable_copy_is_kept_and_removed_after_some_tries(
 ) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
-    child = _child(top, state)
-    assert child.stdout
-    assert await asyncio.to_thread(child.stdout.readline) == b"ready\n"
+    child = await _ready_child(top, state)
     child.kill()
     child.communicate()
     stored: list[str] = []

@@ -414,14 +414,18 @@ async def test_plan_errors_are_english_to_model_and_localized_to_user(
         recorder.tree.plan_abandon("no way")
 
 
+def user_focuses(tree: PlanTree, goal_id: str) -> None:
+    for change in tree.plan_focus(tree.goals[goal_id]):
+        tree.apply(change)
+
+
 async def test_the_model_does_not_end_or_rename_the_users_new_focus(recorder: Recorder) -> None:
     await planned(recorder, "a", "b", "c")
     await recorder.plan.update(PlanEdit(focus="1"))
     recorder.work()
     tree = recorder.tree
     plan = SessionPlan(tree, recorder.record, seen=tree.copy())
-    for change in tree.plan_focus(tree.goals["2"]):
-        tree.apply(change)
+    user_focuses(tree, "2")
     assert await plan.update(PlanEdit(rename="A")) == "Renamed: 1 A.\nFocus: 2 b."
     assert await plan.update(PlanEdit(done="made")) == "Done: 1 A.\nFocus: 2 b."
     # What it focuses itself counts from then on.
@@ -451,8 +455,7 @@ async def test_new_goals_do_not_go_to_the_users_new_focus(
     recorder.work()
     tree = recorder.tree
     plan = SessionPlan(tree, recorder.record, seen=tree.copy())
-    for change in tree.plan_focus(tree.goals["2"]):
-        tree.apply(change)
+    user_focuses(tree, "2")
     await plan.update(edit)
     assert added in order(recorder)
 
@@ -462,8 +465,7 @@ async def test_new_goals_go_below_a_focus_that_model_and_user_chose(recorder: Re
     await recorder.plan.update(PlanEdit(focus="1"))
     tree = recorder.tree
     plan = SessionPlan(tree, recorder.record, seen=tree.copy())
-    for change in tree.plan_focus(tree.goals["2"]):
-        tree.apply(change)
+    user_focuses(tree, "2")
     await plan.update(PlanEdit(focus="2"))
     await plan.update(PlanEdit(add=["new"]))
     assert order(recorder) == ["1 a", "2 b", "2.1 new"]
@@ -481,11 +483,9 @@ async def test_new_goals_follow_the_choice_that_the_model_works_on(recorder: Rec
             None,
         )
     )
-    for change in tree.plan_focus(tree.goals["4"]):
-        tree.apply(change)
+    user_focuses(tree, "4")
     plan = SessionPlan(tree, recorder.record, seen=tree.copy())
-    for change in tree.plan_focus(tree.goals["2"]):
-        tree.apply(change)
+    user_focuses(tree, "2")
     await plan.update(PlanEdit(add=["next"]))
     assert order(recorder) == ["1 a", "1.1 try", "1.2 choice", "1.3 next", "2 b"]
 

@@ -353,7 +353,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     seen_by_editors = EditorSource(
         bridge.peers if wanted else EditorPeers(),
         servers.read,
-        timing=EditorTiming(answer_s=settings.languages.diagnostics_timeout_s),
+        timing=EditorTiming.within(settings.languages.diagnostics_timeout_s),
     )
     diagnostics = DiagnosticsService(workspace, [seen_by_editors, servers])
     branch_services = BranchLanguageServices(workspace, choose)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ PATIENT_S = 30.0
 
 @pytest.fixture(autouse=True)
 def diagnostics_on(goalwright: CommandLine) -> None:
-    goalwright.configure(diagnostics=True)
+    goalwright.configure(diagnostics=True, diagnostics_timeout_s=PATIENT_S)
 
 
 async def eyes_of(house: House, fake: FakeEditor, model: str) -> Editor:
@@ -72,7 +72,6 @@ async def played(house: House, fake: FakeEditor, *contents: str) -> list[str]:
 
 
 async def test_editor_diagnostics_and_then_clean_reach_the_model(house: House) -> None:
-    house.command_line.configure(diagnostics_timeout_s=PATIENT_S)
     fake = FakeEditor("My editor")
     broken, mended = await played(house, fake, "fine\nBAD\n", "fine\nmended\n")
     assert "BAD thing" in broken and "looker" in broken and "[2:1]" in broken
@@ -82,16 +81,14 @@ async def test_editor_diagnostics_and_then_clean_reach_the_model(house: House) -
     assert [Path(file["uri"]).name for file in question["files"]] == ["a.bad"]
 
 
-async def late(editor: FakeEditor, question: dict[str, Any]) -> Any:
-    await asyncio.sleep(0.5)
-    return editor.truth(question)
+class SlowEditor(FakeEditor):
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        await asyncio.sleep(0.8)
+        return await super().answer(method, params)
 
 
 async def test_late_answer_within_the_deadline_counts(house: House) -> None:
-    house.command_line.configure(diagnostics_timeout_s=PATIENT_S)
-    fake = FakeEditor()
-    fake.then = late
-    (result,) = await played(house, fake, "BAD\n")
+    (result,) = await played(house, SlowEditor(), "BAD\n")
     assert "BAD thing" in result
 
 
@@ -123,6 +120,7 @@ async def about_another_file(editor: FakeEditor, question: dict[str, Any]) -> An
 async def test_late_stale_or_bad_editor_answer_gives_no_fresh_answer(
     house: House, answer: Callable[[FakeEditor, dict[str, Any]], Awaitable[Any]]
 ) -> None:
+    house.command_line.configure(diagnostics_timeout_s=5)
     fake = FakeEditor()
     fake.then = answer
     (result,) = await played(house, fake, "BAD\n")
@@ -138,7 +136,6 @@ async def test_ten_thousand_diagnostics_are_reported_in_twenty_lines(house: Hous
         many = [diagnostic(n, f"problem number {n}") for n in range(10_000)]
         return answer | {"files": [file | {"diagnostics": many} for file in answer["files"]]}
 
-    house.command_line.configure(diagnostics_timeout_s=PATIENT_S)
     fake = FakeEditor()
     fake.then = flood
     (result,) = await played(house, fake, "x\n" * 10_000)

@@ -87,6 +87,15 @@ class EditorTiming(Struct, frozen=True):
     grace_s: float = 0.3
     """For an answer to travel, beyond what the editor was given."""
 
+    @classmethod
+    def within(cls, answer_s: float) -> EditorTiming:
+        """Return the defaults with ``answer_s`` for an answer, and as much more or less for the baseline.
+
+        Without a baseline an editor is not asked about the change, however long it may take to answer.
+        """
+        normal = cls()
+        return cls(answer_s=answer_s, baseline_s=normal.baseline_s * answer_s / normal.answer_s)
+
 
 class EditorSource(Source):
     """The attached editors."""

@@ -343,7 +343,7 @@ class LanguageSettings(_Group):
         default=1.0,
         ge=0.1,
         le=60,
-        description="Seconds to wait for all language servers to answer about an edit.",
+        description="Seconds to wait for all language servers and the editor to answer about an edit.",
     )
     language_servers: dict[str, LanguageServerSetting] = Field(
         default_factory=dict[str, LanguageServerSetting],

@@ -89,7 +89,7 @@ class EditorTiming(Struct, frozen=True):
 
     @classmethod
     def within(cls, answer_s: float) -> EditorTiming:
-        """Return the defaults with ``answer_s`` for an answer, and as much more or less for the baseline.
+        """Return the defaults with ``answer_s`` for an answer, and the baseline's time in proportion.
 
         Without a baseline an editor is not asked about the change, however long it may take to answer.
         """

@@ -1,6 +1,6 @@
 """Settings: the keys of ``config.json``, grouped by subject.
 
-The file is flat: ``max_tokens`` is a key of it, and ``settings.models.max_tokens`` here.
+The file is flat: ``max_tokens`` is a key of it, and ``settings.model.max_tokens`` here.
 """
 
 from __future__ import annotations
@@ -283,7 +283,8 @@ class ContextSettings(_Group):
         default=None,
         ge=1_000,
         description="Compact the context when it has more tokens than this. By default the limit is 75 % of the "
-        "model's window, or 70 % of a window above 200,000 tokens.",
+        "model's window, or 70 % of a window above 200,000 tokens, and for some models less, to stay below the size "
+        "from which the provider charges the whole request more.",
     )
     keep_steps: int | None = Field(
         default=None, ge=1, le=100, description="How many of the last steps a compaction keeps unchanged."

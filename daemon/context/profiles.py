@@ -40,6 +40,8 @@ INIT = ContextProfile("init", window=200_000, compact_at=150_000, keep_steps=3, 
 EXECUTE = ContextProfile("execute", window=1_000_000, compact_at=700_000, keep_steps=5, history="always")
 
 
+_LONG_PRICE_MARGIN = 0.95
+"""Estimates err: stay this much below the size from which a provider charges the whole request more."""
 _ANSWER_SHARE = 4
 """One part in this many of a small window is for the answer."""
 
@@ -61,19 +63,25 @@ def profile_for(
     max_tokens: int,
     compact_at: int | None = None,
     keep_steps: int | None = None,
+    long_from: int | None = None,
 ) -> ContextProfile:
     """Return the profile ``name`` on a model that takes ``window`` tokens; the answer's ``max_tokens`` must fit in too.
 
     ``init`` compacts at 75 % of at most 200 000 tokens, however large the window is, and ``execute`` at 70 % of the
-    whole window. Every other agent compacts at 75 % of a window up to 200 000 tokens and at 70 % of a larger one.
+    whole window. Every other agent compacts at 75 % of a window up to 200 000 tokens and at 70 % of a larger one, and
+    before a request has ``long_from`` tokens, from where the provider charges the whole request more.
+    ``compact_at``: the user's or the agent's limit, which counts instead.
     """
     base = {"init": INIT, "execute": EXECUTE}.get(name)
     if base is None:
         steps = 3 if window <= 200_000 else 5
         base = ContextProfile(name, window, int(window * (0.75 if window <= 200_000 else 0.7)), steps)
+        cheap = window if long_from is None else int(long_from * _LONG_PRICE_MARGIN)
+    else:
+        cheap = window
     share = base.compact_at / base.window
     taken = min(base.window, window) if name == INIT.name else window
-    trigger = min(int(taken * share), room(window, max_tokens))
+    trigger = min(int(taken * share), room(window, max_tokens), cheap)
     return replace(
         base,
         window=window,

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from daemon.context.check_command import find_test_command
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM, ContextProfile, answer_tokens, profile_for
 from daemon.context.project_map import project_map
@@ -48,8 +46,6 @@ if TYPE_CHECKING:
     from daemon.permission.rules import RuleSet
     from daemon.plan.tree import PlanTree
 
-_LONG_PRICE_MARGIN = 0.95
-"""Estimates err: stay this much below the size from which a provider charges the whole request more."""
 _ESTIMATE_MARGIN = 1.05
 """Margin for estimated tokens when computing the room that is left for an answer."""
 _LEAST_ANSWER = 256
@@ -127,20 +123,14 @@ class RequestBuilder:
         policy = self.policy
         settings, agent = policy.client.config.settings, policy.agent
         info = model_info(policy.model)
-        window = self._window_size()
-        name, limit = agent.context, settings.context.compact_at_tokens or agent.compact_at
-        found = profile_for(
-            name,
-            window,
+        return profile_for(
+            agent.context,
+            self._window_size(),
             max_tokens=settings.model.max_tokens,
-            compact_at=limit,
+            compact_at=settings.context.compact_at_tokens or agent.compact_at,
             keep_steps=settings.context.keep_steps or agent.keep_steps,
+            long_from=info.long_from if info.keep_short else None,
         )
-        own_limit = limit is not None or name in ("init", "execute")
-        if not own_limit and info.keep_short and info.long_from is not None:
-            cheap = int(info.long_from * _LONG_PRICE_MARGIN)
-            return replace(found, compact_at=min(found.compact_at, cheap))
-        return found
 
     def _window_size(self) -> int:
         """Return the context window of the model in tokens."""

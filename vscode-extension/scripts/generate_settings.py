@@ -3,7 +3,7 @@
 Writes ``schemas/config.schema.json``; ``contributes.configuration`` of ``package.json``, and there the settings that an
 untrusted folder cannot make, which are all that reach the daemon; the English descriptions in ``package.nls.json``; and
 the table by which the extension hands the settings to the daemon (``src/daemon/settings.gen.ts``).
-A setting that is already described by hand, because its values have names, keeps its words; its values are checked.
+The settings of ``BY_HAND`` keep the words that ``package.nls.json`` has for them; their values are checked.
 """
 
 from __future__ import annotations
@@ -69,6 +69,14 @@ ELSEWHERE = {
     "api_port": "about the daemon, when no window is there",
 }
 """Keys that are no settings of VS Code's, and why."""
+BY_HAND = frozenset(
+    {
+        "model", "models", "thinking_tokens", "mode", "sandbox", "sandbox_writable", "hooks", "test_command", "planner",
+        "plan_front", "plan_placement", "allow_replan", "goal_budget_usd", "goal_budget_tokens", "explore_choice",
+        "permission", "debug_trace",
+    }
+)  # fmt: skip
+"""Described by hand for VS Code, because their values have names, or its Markdown makes them easier to read."""
 UNSET = "Not set: as in `config.json`."
 PROGRAMS = ("goalwright.python", "goalwright.basePython")
 """Settings of VS Code alone that an untrusted folder must not make, either."""
@@ -179,7 +187,9 @@ def files(root: Path) -> dict[Path, str]:
     words = extension / "package.nls.json"
     english = json.loads(words.read_text("utf-8"))
     for key, value in properties.items():
-        english.setdefault(f"setting.{setting_name(key)}", f"{value['description']} {UNSET}")
+        name = f"setting.{setting_name(key)}"
+        if key not in BY_HAND or name not in english:
+            english[name] = f"{value['description']} {UNSET}"
     return {
         extension / "schemas" / "config.schema.json": json.dumps(schema, indent=2) + "\n",
         manifest: _BLOCK.sub(lambda _: block, text),

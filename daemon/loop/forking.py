@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 FORKED = "forked"
 """Code of the notice that a session is a fork; ``about`` is the id of the session it came from."""
 
-_COPIED = (
+COPIED = (
     ContextMarked, FilesRestored, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated, MessageAdded, Notice,
     SessionUpdated, SystemPromptChanged, TurnEnded, TurnStarted,
 )  # fmt: skip
@@ -172,7 +172,7 @@ class _Copies:
 
     def of(self, event: Event, *, begun: bool) -> Event | None:
         """Return the copy of an event; None when it stays with the session. ``begun``: there are messages already."""
-        if not isinstance(event, _COPIED):
+        if not isinstance(event, COPIED):
             return None
         if isinstance(event, Notice) and (not begun or event.code in _STAYS):
             return None

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from daemon.store.trace_store import TraceStore
 
 _PAGE = 500
+SHOWN = (
+    FilesRestored, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated, Notice, PermissionForgotten, PermissionReplied,
+    TurnEnded,
+)  # fmt: skip
+"""Events that a transcript may show as a line; ``noticeOf`` of the extension makes the same lines of them."""
 
 
 async def events_after(store: TraceStore, trace_id: str, after: int) -> list[Event]:
@@ -45,7 +50,7 @@ def newest_stored(
     return head, store.goal_tree(trace_id), store.messages(trace_id, limit=limit) if limit else []
 
 
-class TranscriptEvent:
+class TranscriptEvents:
     """Events besides messages that a transcript shows, each with the ``sequence`` of the message before it."""
 
     def __init__(self, first: int) -> None:
@@ -61,28 +66,28 @@ class TranscriptEvent:
         if isinstance(event, MessageAdded):
             sequence = event.message.sequence
             self._after = sequence if sequence >= self._first else None
-        elif self._after is not None and _is_told(event):
+        elif self._after is not None and _is_shown(event):
             self.events.append((self._after, event))
 
 
 async def transcript_events(
     store: TraceStore, trace_id: str, first: int, before: int | None = None
-) -> TranscriptEvent:
+) -> TranscriptEvents:
     """Return the notices of a transcript after the message ``first``, up to the message ``before``. Raises
     StoreError."""
     return await asyncio.to_thread(_read_transcript, store, trace_id, first, before)
 
 
-def _read_transcript(store: TraceStore, trace_id: str, first: int, before: int | None) -> TranscriptEvent:
+def _read_transcript(store: TraceStore, trace_id: str, first: int, before: int | None) -> TranscriptEvents:
     last = store.last_event_id(trace_id)
     start = 0 if first == 0 else _bisected(store, trace_id, first, last)
-    told = TranscriptEvent(first)
+    shown = TranscriptEvents(first)
     for event in all_events(store.events, trace_id, after=start):
         if before is not None and isinstance(event, MessageAdded) and event.message.sequence >= before:
-            return told
-        told.add(event)
-    told.last_id = max(told.last_id, start)
-    return told
+            return shown
+        shown.add(event)
+    shown.last_id = max(shown.last_id, start)
+    return shown
 
 
 def _bisected(store: TraceStore, trace_id: str, sequence: int, last: int) -> int:
@@ -107,11 +112,11 @@ def _next_sequence(store: TraceStore, trace_id: str, after: int) -> int | None:
     return None
 
 
-def _is_told(event: Event) -> bool:
+def _is_shown(event: Event) -> bool:
     if isinstance(event, TurnEnded):
         return event.stop_reason not in ("end_turn", "tool_use")
     if isinstance(event, PermissionReplied):
         return event.reply == "always" and bool(event.remembered)
     if isinstance(event, GoalAdded | GoalUpdated | GoalMoved | GoalRemoved):
         return event.by != ""
-    return isinstance(event, Notice | FilesRestored | PermissionForgotten)
+    return isinstance(event, SHOWN)

@@ -31,7 +31,7 @@ from daemon.model.traces import Budget
 from daemon.permission.explain import sandbox_words
 from daemon.plan.goal_index import GoalIndex
 from daemon.provider.choose import parse_model
-from daemon.store.paging import TranscriptEvent, events_after, newest_stored, transcript_events
+from daemon.store.paging import TranscriptEvents, events_after, newest_stored, transcript_events
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
@@ -172,7 +172,7 @@ class SessionRequests(RequestArea):
         earlier = len(shown) < len(session.state.messages)
         first = shown[0].sequence if earlier and shown else 0
         store = self._core.store
-        told = await transcript_events(store, session.session_id, first) if shown else TranscriptEvent(0)
+        told = await transcript_events(store, session.session_id, first) if shown else TranscriptEvents(0)
         # No await from here to the return, because the state and the subscription belong together.
         self._resume(session, choice)
         self._follow(session)
@@ -221,7 +221,7 @@ class SessionRequests(RequestArea):
         stored, tree, messages = await asyncio.to_thread(newest_stored, store, session_id, params.messages)
         earlier = bool(messages) and messages[0].sequence > 1
         first = messages[0].sequence if earlier else 0
-        told = await transcript_events(store, session_id, first) if messages else TranscriptEvent(0)
+        told = await transcript_events(store, session_id, first) if messages else TranscriptEvents(0)
         return p.SessionLoadResult(
             session=self._context.trace_info(stored.trace, choice),
             messages=tuple(messages),
@@ -389,7 +389,7 @@ class SessionRequests(RequestArea):
             session.notice("info", choice.notice, "demo" if choice.demo else "model")
 
 
-def _told(told: TranscriptEvent) -> tuple[p.TranscriptNotice, ...]:
+def _told(told: TranscriptEvents) -> tuple[p.TranscriptNotice, ...]:
     return tuple(p.TranscriptNotice(after=after, event=event) for after, event in told.events)
 
 

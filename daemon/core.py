@@ -337,7 +337,7 @@ class Daemon:
 
     @property
     def open_sessions(self) -> list[Session]:
-        """Main lines that are at hand, running or not."""
+        """Open sessions of the user, running or not; no branches or sub-agents."""
         return [session for session in self._at_hand.live.values() if session.parent is None]
 
     @property

@@ -51,7 +51,7 @@ _RULE_NAMES = {name: own for name, own in TOOL_NAMES.items() if name not in _EDI
 _ELSEWHERE = frozenset(
     {
         "bashoutput", "codesearch", "exitplanmode", "killshell", "lsp", "notebookedit",
-        "notebookread", "plan_enter", "plan_exit", "slashcommand", "webfetch", "websearch",
+        "notebookread", "plan_enter", "plan_exit", "slashcommand", "websearch",
     }
 )  # fmt: skip
 """Tools of other programs that do not exist here: forbidding them changes nothing."""

@@ -1,4 +1,4 @@
-"""The language services of a folder other than the workspace: ports that ``branch_language_services`` implements."""
+"""The language services of a folder other than the workspace: ports that ``lsp_bridge`` implements."""
 
 from __future__ import annotations
 

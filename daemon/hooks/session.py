@@ -42,8 +42,8 @@ DRAIN_S = 2.0
 TAG = "hook_context"
 """Tag around text of hooks for the model, see daemon.model.tags."""
 _IN_CHILDREN = frozenset({"prompt.system", "tool.execute.before", "tool.execute.after", "compaction.before"})
-"""Hooks that also run for branches and sub-agents: all that can block something. The others concern the user's own
-session, which shows its children's questions, too."""
+"""Hooks that also run for branches and sub-agents: those about the model's requests and calls of tools. The others
+concern the user's own session, which has the prompts and shows its children's questions, too."""
 _CODE = "hook"
 """Code of the notices."""
 _MAX_SHOWN = 2_000

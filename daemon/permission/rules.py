@@ -29,7 +29,7 @@ from daemon.permission.access_decision import (
 from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots, names_permission
 from daemon.permission.matching import home
 from daemon.permission.modes import LIFTABLE, Circumstances
-from daemon.permission.protected import Kind, may_be_protected, protected
+from daemon.permission.protected import PROTECTED_PERMISSIONS, Kind, may_be_protected, protected
 from tools.access import Access, Suggestion
 from tools.localization import t
 from tools.tool_names import MCP_ELICITATION, MCP_SAMPLING, OUTSIDE
@@ -140,7 +140,7 @@ class RuleSet:
     def decide(self, permission: str, target: str) -> Rule:
         """Return the rule that decides about ``permission`` on ``target``; decisions of mode and protection count as
         rules, too."""
-        if permission not in PERMISSIONS:
+        if permission not in PROTECTED_PERMISSIONS:
             return self._decide(permission, target)
         plain = self._plain.get(permission)
         if plain is None or plain.home != matching.home():
@@ -321,7 +321,6 @@ def _outcome(layer: Sequence[Rule], permission: str) -> Literal["denied", "some"
     return "open"
 
 
-PERMISSIONS = frozenset({"read", "edit"})
 # A relative path that needs no normalisation, means the same in every file system except for case, and is no device.
 _PART = r"\.?[\w@+=,-](?:[\w@+=, .-]*[\w@+=,-])?"
 _SIMPLE = re.compile(f"(?:{_PART}/)*{_PART}", re.ASCII)
@@ -375,7 +374,7 @@ class FastPath:
 
 
 _WHOSE = {
-    "shipped": "the shipped rule",
+    "shipped": "the built-in rule",
     "user": "your rule",
     "editor": "the editor's rule",
     "workspace": "the workspace's rule",

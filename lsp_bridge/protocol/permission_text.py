@@ -17,7 +17,8 @@ _WHOSE = {
     "granted": noted("what you granted"),
     "session": noted("what you granted in this session"),
     "mode": noted("the mode"),
-    "agent": noted("the agent's limit"),
+    "agent": noted("the agent's rule"),
+    "branch": noted("the branch's limits"),
     "protected": noted("the protection of"),
 }
 _MAX_REASONS = 12

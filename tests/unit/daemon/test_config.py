@@ -179,6 +179,17 @@ def test_invalid_client_settings_name_the_client() -> None:
     assert config.problems[0].startswith("VS Code: max_tokens")
 
 
+def test_settings_of_the_user_alone_say_so(user_file: Path, workspace: Path) -> None:
+    described = settings_schema()["properties"]
+    own = {
+        key for key, value in described.items() if "effect in your own file" in value.get("description", "")
+    }
+    write(workspace / WORKSPACE_FILE, dict.fromkeys(described))
+    problems = load_config(workspace, user_file, trusted=True).problems
+    refused = {key for key in described if any(f": {key}: only has an effect" in text for text in problems)}
+    assert own == refused
+
+
 def test_later_layers_override_only_what_they_set() -> None:
     config = Config().overlaid({"max_tokens": 500, "model": "a/b"}, "user", "file")
     config = config.overlaid({"model": "c/d"}, "editor", "VS Code")

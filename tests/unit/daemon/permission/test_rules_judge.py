@@ -332,6 +332,9 @@ def test_every_protected_name_is_found_by_the_quick_look() -> None:
     for name in (*names, "prod.env", ".env.local", ".git", "git~1/config"):
         for shown in (name, f"deep/{name}", name.upper()):
             assert protected.protected("edit", shown, fold(shown)), shown
+    secrets = [pattern.replace("*", "") for pattern, _ in protected.SECRET_FILES]
+    for name in (*secrets, *(f"{folder}/x" for folder in protected.SECRET_FOLDERS)):
+        assert protected.protected("read", name, fold(name)), name
 
 
 @given(
@@ -399,7 +402,7 @@ def test_reasons_are_formatted_with_their_rule(monkeypatch: pytest.MonkeyPatch, 
     file = f"{tmp_path.as_posix()}/.goalwright/config.json"
     (found,), _ = rules_from_config({"bash": {"git push*": "deny"}}, "user", file)
     assert rule_words(found) == "your rule `bash: git push* → deny` (~/.goalwright/config.json)"
-    assert rule_words(SHIPPED[0]) == "the shipped rule `read: * → allow`"
+    assert rule_words(SHIPPED[0]) == "the built-in rule `read: * → allow`"
     assert rule_words(UNMATCHED) == "no rule matches, so you are asked"
     assert rule_words(rule("edit", "src/*", "allow", "session")) == (
         "what you allowed in this session: `edit: src/* → allow`"

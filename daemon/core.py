@@ -362,7 +362,7 @@ class Daemon:
         self._closing.append(step)
 
     async def close(self) -> None:
-        """Cancel all turns, store everything, let go of everything."""
+        """Cancel all turns, store everything, release everything."""
         # Main lines end their children.
         await asyncio.gather(
             *self.trace_maintenance.unloading.values(), *(session.close() for session in self.open_sessions)

@@ -1,4 +1,4 @@
-"""The sessions at hand, and the presence of clients."""
+"""Open sessions, and the presence of clients."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class OpenSessions:
-    """The sessions at hand and those that are being opened, by id."""
+    """Open sessions and those that are being opened, by id."""
 
     def __init__(self) -> None:
         self.live: dict[str, Session] = {}
         self.opening: dict[str, asyncio.Task[Session]] = {}
         self.orders: WeakValueDictionary[str, Order] = WeakValueDictionary()
-        """How far the messages of each main session that is at hand, or a child of it, are numbered."""
+        """How far the messages of each open main session and its children are numbered."""
 
     async def opened(
         self,

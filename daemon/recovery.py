@@ -86,7 +86,7 @@ class Recovery:
         self._background = background
 
     async def open(self, session_id: str) -> Session:
-        """Open a stored session and put it at hand. Raises UnknownTraceError, StoreError."""
+        """Open a stored session. Raises UnknownTraceError, StoreError."""
         store, child, foreign = self._store, branch_of(session_id), self._is_foreign(session_id)
         if foreign:
             await asyncio.to_thread(store.refuse_links, session_id)

@@ -90,7 +90,7 @@ class TraceMaintenance:
         """Traces that are worked on here: they are not to be opened."""
         self._one = asyncio.Lock()
         self._unused_since: dict[str, float] = {}
-        """Main sessions at hand that nobody uses, and since when."""
+        """Open main sessions that nobody uses, and since when."""
         self.unloading: dict[str, asyncio.Task[None]] = {}
         """Main sessions that are being closed, because nobody used them."""
 

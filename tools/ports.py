@@ -158,7 +158,7 @@ class SideAnswer(Struct, frozen=True):
 
 
 class SideModel(Protocol):
-    """The session's model, for questions beside the conversation."""
+    """The session's model, for questions outside the conversation."""
 
     @property
     def name(self) -> str:

@@ -109,7 +109,7 @@ class WatchServer:
             self._serving.discard(task)
 
     async def close(self) -> None:
-        """Close all clients with 1001 and let go of everything."""
+        """Close all clients with 1001 and release everything."""
         self._stopping.set()
         if self._serving:
             # Each of them has its own deadline.

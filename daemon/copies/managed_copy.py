@@ -136,7 +136,7 @@ class ManagedCopies(WorkingCopies, Generic[T]):
             await self._forget(held)
 
     async def _forget(self, held: _HeldBase[T]) -> None:
-        """Remove a base that its owner has let go of, when no copy is being made of it any more."""
+        """Remove a base that its owner has released, when no copy is being made of it any more."""
 
         if held.opening or id(held.base) in self._held:
             return

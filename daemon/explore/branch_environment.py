@@ -151,7 +151,7 @@ async def _ended(what: str, ending: Awaitable[None]) -> None:
     try:
         await ending
     except Exception:  # the copy is deleted anyway
-        log.exception("the %s of a branch could not be let go of in order", what)
+        log.exception("the %s of a branch could not be released", what)
 
 
 # -- actions that are forbidden in a branch for any agent and mode: it may use only its own copy of the workspace --

@@ -69,7 +69,7 @@ def open_child(
 
 
 async def close_child(child: Session) -> None:
-    """It has ended: cancel what still runs, write its snapshot, let go of it. Never raises."""
+    """It has ended: cancel what still runs, write its snapshot, release it. Never raises."""
     try:
         await child.close()
     except Exception:

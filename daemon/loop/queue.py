@@ -36,7 +36,7 @@ class PendingPrompt(Struct):
     follows: bool = False
     """Left by a crash, and not held by the user before it: it follows the user's next prompt."""
     edited: bool = False
-    """The user is at it: it is not taken meanwhile."""
+    """The user is editing it, so it is not sent meanwhile."""
     client: ClientSettings | None = None
     """Settings that hold from the beginning of its turn; None: those in force."""
 

@@ -269,7 +269,7 @@ class SessionRecord:
     def answered_beside(
         self, model: str, complete: Complete, started: float, updates: Mapping[str, str] | None = None
     ) -> None:
-        """Record what an answer beside the conversation took and changed. ``started``: by ``time.monotonic()``."""
+        """Record what an answer outside the conversation took and changed. ``started``: by ``time.monotonic()``."""
         self.emit(
             SessionUpdated(
                 **self.here(),
@@ -362,7 +362,7 @@ class SessionRecord:
         self._left = True
 
     async def close(self) -> None:
-        """Write the last snapshot, and let go of the log."""
+        """Write the last snapshot, and release the log."""
         await self._saving.wait()
         if self._snapshot_due is not None:
             self.snapshot()

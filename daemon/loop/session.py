@@ -80,7 +80,7 @@ class Features(Struct, frozen=True):
     """Features that work with the daemon's sessions: factories and callbacks, one set for all of them."""
 
     sessions: dict[str, Session]
-    """Those at hand, by id, children among them."""
+    """Open sessions by id, children among them."""
     turn: Callable[[Session, PromptPlanner | None], TurnRuns]
     """For a prompt. ``None``: the planner mode of the settings."""
     hooks: Callable[[Session], SessionHooks]

@@ -1,4 +1,4 @@
-"""Ask a model server something small beside the conversation. By hand: an HTTP library takes longer to import than the
+"""Ask a model server something small outside the conversation. By hand: an HTTP library takes longer to import than the
 answer takes. Redirects are not followed, so a key goes nowhere else."""
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Console:
         """Why ``out`` failed, which ``on_gone`` was called for."""
         self._gone = False
         self._problems = set[str]()
-        """Those that were told."""
+        """Problems that were printed."""
 
     @staticmethod
     def of_process(*, color: bool = True) -> Console:

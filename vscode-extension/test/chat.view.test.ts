@@ -303,3 +303,28 @@ test("a list that was closed does not close the one that was opened since", asyn
   Object.assign(commands, { executeCommand: before });
   view.dispose();
 });
+
+test("a list opens once the focus after the one before it is done", async () => {
+  const { view, open } = chat();
+  const before = commands.executeCommand;
+  const page = open();
+  const begun: string[] = [];
+  let done: () => void = () => {};
+  Object.assign(commands, {
+    executeCommand: (name: string) => {
+      begun.push(name.split(".").at(-1) ?? "");
+      return name.endsWith(".focus") ? new Promise<void>((resolve) => (done = resolve)) : undefined;
+    },
+  });
+  for (let n = 0; n < 2; n++) {
+    page.said.fire({ type: "command", command: "chooseModel" });
+    await settled();
+  }
+  assert.deepEqual(begun, ["chooseModel", "focus"]);
+  done();
+  await settled();
+  assert.deepEqual(begun.slice(0, 3), ["chooseModel", "focus", "chooseModel"]);
+  done();
+  Object.assign(commands, { executeCommand: before });
+  view.dispose();
+});

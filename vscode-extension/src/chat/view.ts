@@ -62,6 +62,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private told = "";
   /** Number of commands that the page has asked for. */
   private commanded = 0;
+  /** Ends with the last focus after such a command. */
+  private focused: Promise<unknown> = Promise.resolve();
   /** Attachments that are being read for mentions in the composer, by mention. */
   private readonly mentioned = new Map<string, Promise<Attachment[]>>();
   private ready = false;
@@ -288,10 +290,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       command: async ({ command, args = [] }: { command: PageCommand; args?: readonly unknown[] }) => {
         if (!KNOWN.has(command)) return;
         const number = ++this.commanded;
+        // A focus under way would close the list that this command opens.
+        await this.focused;
         await vscode.commands.executeCommand(`goalwright.${command}`, ...args);
         // VS Code's lists do not return the focus to a webview, but the page remembers the focused element. A list that was
         // opened meanwhile would close.
-        if (ASKS.has(command) && number === this.commanded) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+        if (!ASKS.has(command) || number !== this.commanded) return;
+        const focus = vscode.commands.executeCommand(`${ChatView.id}.focus`);
+        this.focused = Promise.allSettled([focus]);
+        await focus;
       },
       openLink: ({ href }: { href: string }) => openLink(href),
       openFile: ({ path, line, column }: { path: string; line?: number; column?: number }) => openFile(path, line, column),

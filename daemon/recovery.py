@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from daemon.loop.children import close_child
 from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.session import Features, Session
+from daemon.model import notice_codes
 from daemon.model.branches import branch_of, child_id, root_of
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.replay import beginning_lost, read_state
@@ -115,11 +116,11 @@ class Recovery:
         session.restore_queue(state.queue)
         if foreign:
             restricts = t(RESTRICTS, name=session.agent.name) if session.agent.imported else ""
-            session.notice("warning", t(FOREIGN) + restricts, "foreign")
+            session.notice("warning", t(FOREIGN) + restricts, notice_codes.IMPORTED)
         if headless:
-            session.notice("warning", t(HEADLESS), "torn")
+            session.notice("warning", t(HEADLESS), notice_codes.TORN)
         if torn:
-            session.notice("warning", t(TORN, size=torn), "torn")
+            session.notice("warning", t(TORN, size=torn), notice_codes.TORN)
         session.commands.notify_lost_jobs()
 
         if not foreign:

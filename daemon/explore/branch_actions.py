@@ -17,10 +17,10 @@ from daemon.explore.merging import Selection, merge_selected
 from daemon.explore.results import FOREIGN, find_branch, remove_result, result_folder, stored_result
 from daemon.explore.scoring import renames
 from daemon.loop.undo import PERSON
+from daemon.model import notice_codes
 from daemon.model.events import BranchRemoved
 from daemon.model.permissions import FileDiff
 from daemon.permission.service import CallInfo, CallPermission
-from daemon.state.notes import BRANCH_SELECTED
 from tools.diff.unified_diff import limited, of_change, shown_name
 from tools.localization import t
 from tools.text.truncate import head, one_line
@@ -142,7 +142,7 @@ def _tell_model(session: Session, selection: Selection, by: str) -> None:
     session.notice(
         "info",
         t("The user merged branch {described}.{files}", described=described, files=files),
-        BRANCH_SELECTED,
+        notice_codes.BRANCH_SELECTED,
     )
 
 

@@ -12,13 +12,12 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
+from daemon.model import notice_codes
 from daemon.model.branches import Choice
 from daemon.model.events import BranchSelected, ExploreCompleted
 from daemon.plan.explore_goals import merge_of, plan_timed
 from daemon.plan.goal_index import ENDED
 from daemon.plan.tree import Change, PlanError, Updated
-from daemon.state.notes import CHOICE_AWAITED as CHOICE_AWAITED
-from daemon.state.notes import CHOICE_LEFT
 from tools.errors import ToolError
 from tools.localization import t
 from tools.text.truncate import one_line
@@ -140,9 +139,6 @@ def _chosen(session: Session, goal: Goal, summary: str) -> list[Change]:
 # ``CHOICE_MADE``, both about the goal that started the exploration. After a restart the call has ended like every
 # interrupted one; the log records that the choice is the user's, so it stays theirs until they leave it to the model.
 
-CHOICE_MADE = "explore_choice_made"
-"""Code of the notice that this is over, however it ended."""
-
 
 _choices: WeakKeyDictionary[Session, dict[str, asyncio.Future[str]]] = WeakKeyDictionary()
 """The answers that are waited for, by the goals that started the explorations."""
@@ -176,7 +172,7 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
                 "The exploration has ended. Choose one of the branches {branches}, or let the model choose.",
                 branches=", ".join(branches),
             ),
-            CHOICE_AWAITED,
+            notice_codes.CHOICE_AWAITED,
             about=explore_start_id,
         )
         async with asyncio.timeout(settings.approval.permission_timeout_s):
@@ -195,7 +191,7 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
     finally:
         if choices.get(explore_start_id) is answer:
             del choices[explore_start_id]
-        session.notice("info", outcome, CHOICE_MADE, about=explore_start_id)
+        session.notice("info", outcome, notice_codes.CHOICE_MADE, about=explore_start_id)
 
 
 def settle(session: Session, explore_start_id: str, told: str) -> bool:
@@ -217,7 +213,9 @@ def leave_to_model(session: Session, explore_start_id: str, by: str = "") -> Non
         _settled(session, explore_start_id, told)
     else:
         settle(session, explore_start_id, told)
-    session.notice("info", t("{who} lets the model choose.", who=who), CHOICE_LEFT, about=explore_start_id)
+    session.notice(
+        "info", t("{who} lets the model choose.", who=who), notice_codes.CHOICE_LEFT, about=explore_start_id
+    )
 
 
 def delegable_choices(session: Session) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from daemon.explore.branch_task import (
 from daemon.loop.children import close_child, open_child
 from daemon.loop.services import FolderServices
 from daemon.loop.session import Session
+from daemon.model import notice_codes
 from daemon.model.branches import CheckRun
 from daemon.model.events import BranchPlaced, MessageAdded, PermissionAsked, PermissionReplied, TurnStarted
 from daemon.provider.model_calls import ProviderError
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
     from daemon.provider.model_calls import ModelRequest, ProviderEvent
     from tools.tool import PermissionAsk
 
-LOST = "branch_node_lost"
-"""Code of the notice that a branch is started again."""
 ATTEMPTS = 2
 _PLACINGS, _AGAIN_S = 15, 2.0
 """Tries to get a node that lives, and the seconds between them."""
@@ -369,7 +368,7 @@ class RemoteBranch:
                 name=self._task.branch_id,
                 why=why,
             ),
-            LOST,
+            notice_codes.BRANCH_NODE_LOST,
             about=self._task.branch_id,
         )
 
@@ -431,9 +430,6 @@ class RemoteBranch:
 #
 # The user's own file decides, never the workspace's or a client's: it sends the workspace to other machines.
 
-HERE = "branches_here"
-"""Code of the notice that a branch works on this machine although the setting names a cluster."""
-
 
 @dataclass
 class Nodes:
@@ -458,7 +454,7 @@ class Nodes:
             why = str(error)
         if self.fallback == "local":
             text = t("Branch {name} works on this machine: {why}.", name=task.branch_id, why=why.rstrip("."))
-            self.session.notice("warning", text, HERE, about=task.branch_id)
+            self.session.notice("warning", text, notice_codes.BRANCHES_HERE, about=task.branch_id)
             return False
         detail = t("It cannot work on the Ray cluster: {why}.", why=why.rstrip("."))
         host.ended(task, BranchOutcome(task.session_id, "abandoned", detail, "error", detail), None)
@@ -497,7 +493,10 @@ async def connected(session: Session, base: Base, call_id: str) -> Nodes | None:
                 "they then must not work on this machine. Try one approach after another."
             ) from error
         session.notice(
-            "warning", t("The branches work on this machine: {why}.", why=why), HERE, about=call_id
+            "warning",
+            t("The branches work on this machine: {why}.", why=why),
+            notice_codes.BRANCHES_HERE,
+            about=call_id,
         )
         return None
     return Nodes(session, cluster, settings.ray_cpus_per_branch, settings.ray_fallback)

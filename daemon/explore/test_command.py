@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from daemon.context.check_command import find_test_command
 from daemon.explore.branch_task import TestCommand
 from daemon.loop.tool_context import explore_context
+from daemon.model import notice_codes
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
 from tools.localization import t
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 2
 """Test runs at the same time."""
-NOT_RUN = "tests_not_run"
-"""Code of the notice about an exploration that is not tested."""
 _KEPT = 400_000
 """Bytes of the output that are read for numbers: the last ones."""
 
@@ -78,7 +77,12 @@ async def agree_on_test(session: Session, call_id: str, *, on_nodes: bool = Fals
         approval = await services.permissions.ask(session, call, ask)
     except PermissionDeniedError as denied:
         words = denied.feedback or denied.reason
-        session.notice("info", t("The branches are not tested: {words}", words=words), NOT_RUN, about=call_id)
+        session.notice(
+            "info",
+            t("The branches are not tested: {words}", words=words),
+            notice_codes.TESTS_NOT_RUN,
+            about=call_id,
+        )
         if denied.by_rule:
             return TestCommand(None, denied.reason)
         said = f": {denied.feedback}" if denied.feedback else ""
@@ -88,7 +92,10 @@ async def agree_on_test(session: Session, call_id: str, *, on_nodes: bool = Fals
         if not set(again.all_accesses) <= set(ask.all_accesses):
             why = t("the files that the command reads or writes changed while it waited for your approval")
             session.notice(
-                "warning", t("The branches are not tested: {why}.", why=why), NOT_RUN, about=call_id
+                "warning",
+                t("The branches are not tested: {why}.", why=why),
+                notice_codes.TESTS_NOT_RUN,
+                about=call_id,
             )
             return TestCommand(None, why)
     seen = not (approval.unseen and session.policy.rules.denies_files)

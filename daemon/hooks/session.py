@@ -17,6 +17,7 @@ from daemon.hooks.executable import Executable
 from daemon.hooks.python import Hooks, PythonHook
 from daemon.loop.features import HookResult
 from daemon.loop.record import TurnSuspended
+from daemon.model import notice_codes
 from daemon.model.events import Event, GoalUpdated, PermissionAsked
 from daemon.model.tags import within
 from daemon.store.trace_store import StoreError
@@ -44,8 +45,6 @@ TAG = "hook_context"
 _IN_CHILDREN = frozenset({"prompt.system", "tool.execute.before", "tool.execute.after", "compaction.before"})
 """Hooks that also run for branches and sub-agents: those about the model's requests and calls of tools. The others
 concern the user's own session, which has the prompts and shows its children's questions, too."""
-_CODE = "hook"
-"""Code of the notices."""
 _MAX_SHOWN = 2_000
 """Characters of changed arguments that the model is shown."""
 
@@ -111,7 +110,7 @@ class HookRunner:
             self.under_check = ()
         if said.refusal:
             # The user sees the reason, wherever the prompt came from.
-            self._session.notice("warning", said.refusal, _CODE)
+            self._session.notice("warning", said.refusal, notice_codes.HOOK)
         return said
 
     async def passing(self, prompts: Sequence[QueuedPrompt]) -> AsyncGenerator[tuple[QueuedPrompt, str]]:
@@ -182,7 +181,7 @@ class HookRunner:
             if said.changes:
                 # No result could report the changes.
                 words = _in_words(said.changes)
-                self._session.notice("info", f"{call.name}: {words}", _CODE)
+                self._session.notice("info", f"{call.name}: {words}", notice_codes.HOOK)
                 if isinstance(error, PermissionDeniedError) and error.by_rule:
                     raise PermissionDeniedError(
                         f"{error.reason} {words}", error.feedback, by_rule=True, metadata=error.metadata
@@ -310,7 +309,7 @@ class HookRunner:
             return
         self._told.add(about)
         try:
-            self._session.notice("warning", text, _CODE)
+            self._session.notice("warning", text, notice_codes.HOOK)
         except (StoreError, TurnSuspended) as error:  # TurnSuspended: the session waits, and is being closed
             log.warning("the notice %r is not in the log: %s", text, error)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from daemon.model import notice_codes
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import Usage, added
 from daemon.model.traces import BranchTrace
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from daemon.loop.record import SessionRecord
     from daemon.model.permissions import PermissionRequest
 
-RUN_LIMIT = "run_limit"
-"""Code of the notice that a limit is reached."""
 _CLOCK_S = 0.05
 """Timers may fire a moment early."""
 
@@ -66,10 +65,6 @@ class RunLimits(Struct):
                 seconds=self.seconds / 60,
             )
         return ""
-
-
-COST = "cost"
-"""Code of the notice that a session has cost much."""
 
 
 def spent(record: SessionRecord) -> tuple[Usage, float]:
@@ -153,7 +148,7 @@ class Budget:
                 "This session has cost ${cost:,.2f} so far. To pause it before it costs more, set a budget.",
                 cost=cost,
             )
-            main._record.notice("warning", text, COST)
+            main._record.notice("warning", text, notice_codes.COST)
 
     def withdraw_question(self) -> None:
         """Withdraw a question about limits that were set meanwhile."""
@@ -199,7 +194,7 @@ class Budget:
                 "with --continue; 0 removes a limit.",
                 reached=reached,
             )
-            main._record.notice("warning", limits.told, RUN_LIMIT)
+            main._record.notice("warning", limits.told, notice_codes.RUN_LIMIT)
         return limits.told
 
     # -- internals --

@@ -21,6 +21,7 @@ from daemon.context.window import Window, WindowCache, build_window, keep_from, 
 from daemon.loop import compaction_notices as words
 from daemon.loop.record import new_message_id
 from daemon.loop.summarizer import Summarizer, Summary
+from daemon.model import notice_codes
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
 from daemon.model.stored_model import Model
@@ -172,7 +173,7 @@ class Compactor:
         if said := await self._builder.hooks.compacting(reason, before, instructions):
             prompt = f"{prompt}\n\n{said}"
             aim = replace(aim, prompt=prompt)
-        self._record.notice("info", words.begins(reason, before, profile), "compaction_begins")
+        self._record.notice("info", words.begins(reason, before, profile), notice_codes.COMPACTION_BEGINS)
         asking = Summarizer(self._builder)
         try:
             summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
@@ -183,7 +184,7 @@ class Compactor:
             asking.count()
             # The next call would fail too, and a summary without a model would stay forever.
             detail = t("The context was not compacted: {error}", error=error)
-            self._record.notice("warning", detail, "compaction")
+            self._record.notice("warning", detail, notice_codes.COMPACTION)
             return CompactResult(before=before, after=before, detail=detail)
         if summary.fallback:
             aim = replace(aim, with_history=False)
@@ -196,7 +197,7 @@ class Compactor:
         self._failed_attempts = None
         after = self._builder.tokens()
         done = words.done(before, after)
-        self._record.notice("info", done, "compaction_done")
+        self._record.notice("info", done, notice_codes.COMPACTION_DONE)
         more = words.unusual(
             profile, summary.fallback, cut.kept_steps, cut.carried, cut_results=cut.cut_results
         )
@@ -206,7 +207,9 @@ class Compactor:
         if too_little and not told:
             more.append(self._too_little(profile))
         if more:
-            self._record.notice("warning" if summary.fallback else "info", " ".join(more), "compaction")
+            self._record.notice(
+                "warning" if summary.fallback else "info", " ".join(more), notice_codes.COMPACTION
+            )
         return CompactResult(before=before, after=after, detail=" ".join([done, *more]))
 
     # -- internals --
@@ -482,9 +485,9 @@ class Compactor:
         said = why or t("The context has {before:,} tokens.", before=before)
         detail = f"{said} {self._too_little(profile)}"
         if not told:
-            self._record.notice("warning", detail, "compaction")
+            self._record.notice("warning", detail, notice_codes.COMPACTION)
         elif why:  # the user was notified that the model is called
-            self._record.notice("info", why, "compaction")
+            self._record.notice("info", why, notice_codes.COMPACTION)
         return CompactResult(before=before, after=before, detail=detail)
 
 

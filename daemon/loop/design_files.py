@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from daemon.model.messages import Message
 
-CODE = "design"
-"""Code of the notice."""
 _WORDS = noted("it belongs to the design, and design changes need your approval")
 _LETS_OTHERS = "task"
 """The tool whose changes are reported where they were made: in the session of the sub-agent."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from daemon.loop.budget import COST
+from daemon.model import notice_codes
 from daemon.model.events import (
     AffectedGoal,
     ContextMarked,
@@ -36,7 +36,6 @@ from daemon.model.messages import Message, NotePart, ToolResultPart
 from daemon.plan.goal_stats import OverlapTimer, tools_of
 from daemon.plan.tree import Moved, PlanError, Updated
 from daemon.state.goal_events import goal_event
-from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED
 from daemon.state.session_state import SessionState
 from daemon.store.trace_store import StoreError, TraceStore
 from tools.localization import t
@@ -47,14 +46,20 @@ if TYPE_CHECKING:
 
     from daemon.model.permissions import Mode
 
-FORKED = "forked"
-"""Code of the notice that a session is a fork; ``about`` is the id of the session it came from."""
 
 COPIED = (
     ContextMarked, FilesRestored, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated, MessageAdded, Notice,
     SessionUpdated, SystemPromptChanged, TurnEnded, TurnStarted,
 )  # fmt: skip
-_STAYS = frozenset({COST, CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED})
+_STAYS = frozenset(
+    {
+        notice_codes.COST,
+        notice_codes.CHOICE_AWAITED,
+        notice_codes.CHOICE_LEFT,
+        notice_codes.JOB_ENDED,
+        notice_codes.JOB_KILLED,
+    }
+)
 """Codes of notices that do not apply to the fork: its job ids and its costs start from zero."""
 _NUMBERS = ("self_stats", "cumulative_stats")
 _OF_A_PROMPT = ("title", "titled_by", "mission", "summary", "summarized_by")
@@ -157,7 +162,7 @@ def _ending(state: SessionState, fork: Fork, source: str) -> Iterator[Event]:
             'Forked from "{title}". Files stay as they are; earlier changes can be undone in that session.',
             title=fork.source_title or t("Untitled"),
         ),
-        code=FORKED,
+        code=notice_codes.FORKED,
         about=source,
     )
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from daemon.agents.loader import AgentProfile, UnknownAgentError
 from daemon.loop.command_use import CalledCommand, agent_missing, called
 from daemon.loop.tool_selection import TASK
+from daemon.model import notice_codes
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import (
     AgentPart,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 EXECUTED = "The following tool was executed by the user."
 """The model's note before a call that the user made."""
 NOT_DONE = "The task for the sub-agent was rejected."
-AGENT = "agent"
-"""Code of the notices about agents that prompts name."""
 _MENTION = re.compile(r"\s*@([A-Za-z0-9][A-Za-z0-9-]{0,63})[,:]?(?:\s+(.*))?", re.DOTALL)
 _USER_TASK = "user_task_"
 _ALIKE = 0.75
@@ -130,7 +129,7 @@ def switch_to(session: Session, agent: AgentProfile) -> None:
         )
     session.check_writable()
     if name == session.agent.name and not _frees(session, agent):
-        session.notice("info", t("The agent {name} is already active here.", name=name), AGENT)
+        session.notice("info", t("The agent {name} is already active here.", name=name), notice_codes.AGENT)
     else:
         switch(session, agent)
 
@@ -143,7 +142,7 @@ def _frees(session: Session, agent: AgentProfile) -> bool:
 def switch(session: Session, agent: AgentProfile) -> None:
     """Switch a session's agent at the user's request, and notify the session. Raises StoreError."""
     become(session, agent)
-    session.notice("info", t("This session now uses the agent {name}.", name=agent.name), AGENT)
+    session.notice("info", t("This session now uses the agent {name}.", name=agent.name), notice_codes.AGENT)
 
 
 def _notify_similar_agents(session: Session, text: str) -> None:
@@ -162,7 +161,7 @@ def _notify_similar_agents(session: Session, text: str) -> None:
             name=match[1],
             near=near[0],
         )
-        session.notice("warning", words, AGENT)
+        session.notice("warning", words, notice_codes.AGENT)
 
 
 def become(session: Session, agent: AgentProfile, updates: Mapping[str, object] | None = None) -> None:

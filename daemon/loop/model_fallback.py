@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from daemon.context.profiles import room
 from daemon.loop.attachments import refusal
 from daemon.loop.policy import StandIn
+from daemon.model import notice_codes
 from daemon.model.messages import FilePart, ToolResultPart
 from daemon.provider.model_calls import ProviderError, Restart
 from tools.localization import t
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from daemon.loop.request_builder import RequestBuilder
     from daemon.provider.model_calls import ModelRequest, ProviderEvents
-
-CODE = "fallback_model"
-"""The code of the notices."""
 
 
 class ModelFallback:
@@ -92,7 +90,7 @@ class ModelFallback:
                     model=model,
                     first=policy.chosen_model,
                 ),
-                CODE,
+                notice_codes.FALLBACK_MODEL,
             )
             return True
         return False
@@ -101,7 +99,7 @@ class ModelFallback:
         self._record.notice(
             "warning",
             t("The fallback model {model} is skipped: {why}", model=model, why=why),
-            CODE,
+            notice_codes.FALLBACK_MODEL,
         )
 
     def _unfit(self, model: str) -> str:

@@ -11,7 +11,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgentError
-from daemon.loop.design_files import CODE, DesignFiles, changed_words
+from daemon.loop.design_files import DesignFiles, changed_words
+from daemon.model import notice_codes
 from daemon.permission.matching import fold
 from daemon.permission.rules import RuleSet
 from daemon.provider.memo import Latest
@@ -242,4 +243,6 @@ class Policy:
                 continue
             holder.design.note_unasked(path)
             for one in dict.fromkeys((record, record.main)):
-                one.notice("warning", changed_words(path, self.agent.name), CODE, about=call_id)
+                one.notice(
+                    "warning", changed_words(path, self.agent.name), notice_codes.DESIGN, about=call_id
+                )

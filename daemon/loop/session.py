@@ -36,6 +36,7 @@ from daemon.loop.session_commands import SessionCommands
 from daemon.loop.session_files import FileWork
 from daemon.loop.session_titles import TitleWriter, names_after
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
+from daemon.model import notice_codes
 from daemon.model.branches import is_within
 from daemon.model.events import Event, Notice, QueueChanged, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
@@ -338,7 +339,11 @@ class Session:
             try:
                 return await self._compaction
             except asyncio.CancelledError:
-                self.notice("info", t("The compaction was canceled; the context is unchanged."), "compaction")
+                self.notice(
+                    "info",
+                    t("The compaction was canceled; the context is unchanged."),
+                    notice_codes.COMPACTION,
+                )
                 raise
             finally:
                 self._compaction = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.jobs import SessionJobs, StoppableCalls
+from daemon.model import notice_codes
 from daemon.model.events import Delta, Event, MessageAdded
-from daemon.state.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
+from daemon.state.notes import job_lost, job_notice
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class SessionCommands:
     def notify_lost_jobs(self) -> None:
         """The session is opened: what ran in the background has ended with the daemon before."""
         for job_id, command in list(self._record.state.jobs.items()):
-            self._record.notice("info", job_lost(job_id, command), JOB_ENDED, about=job_id)
+            self._record.notice("info", job_lost(job_id, command), notice_codes.JOB_ENDED, about=job_id)
 
     def leave(self) -> None:
         """Close the session: jobs that end from now on are reported when it is opened again."""
@@ -74,7 +75,7 @@ class SessionCommands:
         if self._closing:
             return
         by = self._stopped_by.get(job.job_id, "")
-        code = JOB_KILLED if killed and not by else JOB_ENDED
+        code = notice_codes.JOB_KILLED if killed and not by else notice_codes.JOB_ENDED
         stopped_by = by or ("the model" if killed else "")
         self.live_output.pop(job.tool_call_id, None)
         self._record.notice(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from daemon.loop.step import StepOutcome
+from daemon.model import notice_codes
 from daemon.model.messages import ReasoningPart
 from tools.localization import t
 
@@ -426,9 +427,6 @@ def _quoted(text: str, at: int) -> bool:
 
 # -- messages --------------------------------------------------------------------------------------------------
 
-CODE = "written_call"
-"""Code of the notices about it."""
-
 
 def nudge(call: TextToolCall, tools: Sequence[ToolSpec]) -> str:
     """Return the message to the model: nothing was run, and how to call tools."""
@@ -515,7 +513,7 @@ class AnswerCheck:
         return self._ended(said)
 
     def _ended(self, why: str) -> StepOutcome:
-        self._record.notice("warning" if self._worked else "error", why, CODE)
+        self._record.notice("warning" if self._worked else "error", why, notice_codes.WRITTEN_CALL)
         return StepOutcome("error", why)
 
     def check(
@@ -549,7 +547,7 @@ class AnswerCheck:
             return self._ended(ending)
         self._written = True
         self._nudges += 1
-        self._record.notice("info", said, CODE)
+        self._record.notice("info", said, notice_codes.WRITTEN_CALL)
         return correction
 
 

@@ -27,6 +27,7 @@ from daemon.loop.text_tool_calls import AnswerCheck
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.loop.tool_selection import belongs, depth, has_changed, notify_agent_problems, unavailable_text
 from daemon.loop.undo import Restorer
+from daemon.model import notice_codes
 from daemon.model.events import Delta, MessageDiscarded, MessagePartAdded, MessageTextAdded, ToolStarted
 from daemon.model.messages import (
     CommandPart,
@@ -57,7 +58,7 @@ from daemon.provider.model_calls import (
     ToolCallStart,
     ToolSpec,
 )
-from daemon.state.notes import LATE_DIAGNOSTICS, notes_text
+from daemon.state.notes import notes_text
 from tools.diagnostics_text import describe_late
 from tools.localization import t
 from tools.tool import ToolContext, ToolResult
@@ -247,7 +248,7 @@ class Turn:
         """Report late answers of language servers about edits that got no answer in time."""
         while (report := await self._session.diagnostics.late()) is not None:
             text = describe_late(report, self._services.workspace)
-            self._record.notice("info", text, LATE_DIAGNOSTICS)
+            self._record.notice("info", text, notice_codes.LATE_DIAGNOSTICS)
 
     async def _step(self) -> StepOutcome:
         self._session.budget.count_step()

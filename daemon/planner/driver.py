@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from daemon.loop.loop_detection import key_of
 from daemon.loop.queue import ReplanRequest, TurnResult
 from daemon.loop.session import ReadOnlySessionError, Session
+from daemon.model import notice_codes
 from daemon.model.messages import FilePart, Message, TextPart, ToolCallPart, ToolResultPart
 from daemon.plan.changes import Change, Updated
 from daemon.plan.tree import PlanError
@@ -56,10 +57,6 @@ if TYPE_CHECKING:
 
 _WHY = 600
 """Characters of why a sub-agent did not reach its goal."""
-MADE = "plan_made"
-"""Code of the notice that a plan was made."""
-NOT_MADE = "plan_not_made"
-OTHER_MODE = "plan_other_mode"
 PAUSED: StopReason = "tool_use"
 """The end of ``TurnRuns.steps`` after ``pause``: the loop could continue."""
 
@@ -105,7 +102,9 @@ class PlanDriver:
         """Run the turn, from its prompt. Raises as the loop does."""
         if self._wanted is not None and self._wanted != self._course.mode:
             self._session.notice(
-                "info", other_mode_notice(self._session.agent.name, self._wanted), OTHER_MODE
+                "info",
+                other_mode_notice(self._session.agent.name, self._wanted),
+                notice_codes.PLAN_OTHER_MODE,
             )
         return await self._go(Began())
 
@@ -253,11 +252,11 @@ class PlanDriver:
         if isinstance(made, PlanMade):
             told = planned_notice(made.steps, again=again)
             if made.steps or again:
-                session.notice("info", told, MADE)
+                session.notice("info", told, notice_codes.PLAN_MADE)
         else:
             told = unplanned_notice(made.why)
             if made.stop is None:
-                session.notice("warning", told, NOT_MADE)
+                session.notice("warning", told, notice_codes.PLAN_NOT_MADE)
         if replan_request is not None:
             stop = "end_turn" if isinstance(made, PlanMade) else made.stop or "error"
             replan_request.settle(session.state.turn or "", stop, told)

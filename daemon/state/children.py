@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from daemon.model import notice_codes
 from daemon.model.branches import BranchMeta, Choice, SubagentMeta
 from daemon.model.events import (
     BranchCompleted,
@@ -24,7 +25,6 @@ from daemon.model.events import (
 )
 from daemon.model.messages import Usage, added, priced, subtracted
 from daemon.plan.goal_stats import with_message
-from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT
 
 if TYPE_CHECKING:
     from daemon.model.traces import Carried
@@ -102,9 +102,9 @@ class Children(Struct):
                     self.persons_choice[start_id] = None  # nobody asks, but it is still the user's choice
             case FilesRestored():
                 self._restored(event)
-            case Notice() if event.code == CHOICE_AWAITED:
+            case Notice() if event.code == notice_codes.CHOICE_AWAITED:
                 self.persons_choice[event.about] = None
-            case Notice() if event.code == CHOICE_LEFT:
+            case Notice() if event.code == notice_codes.CHOICE_LEFT:
                 self.persons_choice.pop(event.about, None)
             case BranchMessageAdded():
                 return self._message(event)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from daemon.model import notice_codes
 from daemon.model.events import (
     FilesRestored,
     GoalAdded,
@@ -43,19 +44,6 @@ _RENAMED = "the user renamed the goal "
 READ_AGAIN = "Read these files again before you rely on them."
 PLAN_COUNTS = "The plan you see already includes this; follow it."
 OLDER = "(More was done before; only the newest is listed.)"
-
-JOB_ENDED = "job_ended"
-"""Code of the notice that a background command has ended, or the user has stopped it."""
-LATE_DIAGNOSTICS = "late_diagnostics"
-"""Code of the notice of what language servers have said about earlier edits, after their results had been given."""
-BRANCH_SELECTED = "branch_selected"
-"""Code of the notice that the user has merged a branch of an exploration, or parts of several."""
-CHOICE_AWAITED = "explore_choice_awaited"
-"""Code of the notice that the user has to choose among branches; ``about`` is the explore_start goal's id."""
-CHOICE_LEFT = "explore_choice_left"
-"""Code of the notice that the user leaves that choice to the model."""
-JOB_KILLED = "job_killed"
-"""The model has stopped it, and knows."""
 
 PersonEvent = FilesRestored | GoalEvent
 """Events that a user may have caused: then ``by`` is set."""
@@ -123,9 +111,9 @@ def job_notice(job: Job, stopped_by: str = "") -> str:
 def with_notice(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
     """Return ``notes`` with a notice that the model must know; most notices are for the user only."""
     begins, after = {
-        JOB_ENDED: (_JOB, " See its output with the job tool."),
-        LATE_DIAGNOSTICS: (_LATE, ""),
-        BRANCH_SELECTED: (_MERGED, ""),
+        notice_codes.JOB_ENDED: (_JOB, " See its output with the job tool."),
+        notice_codes.LATE_DIAGNOSTICS: (_LATE, ""),
+        notice_codes.BRANCH_SELECTED: (_MERGED, ""),
     }.get(notice.code, ("", ""))
     if not begins:
         return notes

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
+from daemon.model import notice_codes
 from daemon.model.events import (
     ContextMarked,
     Event,
@@ -38,7 +39,7 @@ from daemon.model.messages import Message, NotePart, Usage, added, priced
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
 from daemon.plan.tree import PlanTree
-from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
+from daemon.state.notes import with_note, with_notice
 from daemon.state.open_turn import OpenTurn
 from daemon.state.session_head import SessionHead
 from daemon.state.spending import Spending
@@ -171,7 +172,10 @@ class SessionState(SessionHead):
             self.notes = with_note(self.notes, event, self.plan)
         elif isinstance(event, Notice):
             self.notes = with_notice(self.notes, event)
-            if event.code in (JOB_ENDED, JOB_KILLED) and self.jobs.pop(event.about, None) is None:
+            if (
+                event.code in (notice_codes.JOB_ENDED, notice_codes.JOB_KILLED)
+                and self.jobs.pop(event.about, None) is None
+            ):
                 self._ended_early.add(event.about)
 
     def _remember(self, event: PermissionReplied, request: PermissionRequest | None) -> None:

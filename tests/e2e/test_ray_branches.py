@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from daemon.explore.remote_branch import HERE, LOST
 from daemon.explore.results import load_result
 from daemon.loop.session import Session
+from daemon.model import notice_codes
 from daemon.model.events import BranchCompleted, BranchMessageAdded, BranchPlaced, MessageAdded, Notice
 from daemon.model.messages import Message
 from daemon.store.files import FileTraceStore
@@ -208,7 +208,7 @@ async def test_a_killed_worker_is_replaced_once(tmp_path: Path, nodes: RayNodes)
         assert (await turn).stop == "end_turn"
         await until(lambda: not any(one.is_running() for one in commands), "the end of its commands")
         assert len(bench.events(BranchPlaced)) == 2
-        assert len(notices(bench, LOST)) == 1
+        assert len(notices(bench, notice_codes.BRANCH_NODE_LOST)) == 1
         end = ends(bench, session.session_id)["A"]
         assert (end.status, end.summary) == ("completed", "Second time.")
         kept = load_result(bench.core.store.folder(f"{session.session_id}:A") / "result")
@@ -324,7 +324,7 @@ async def test_another_version_is_refused_with_words(
     main = [explore("use a list"), "Done."]
     async with on_nodes(tmp_path, nodes, {"A": B}, main, ray_fallback="local") as bench:
         session = await ran(bench)
-        (said,) = notices(bench, HERE)
+        (said,) = notices(bench, notice_codes.BRANCHES_HERE)
         assert "works on this machine" in said
         assert "this machine has 9.9.9" in said
         assert ends(bench, session.session_id)["A"].status == "completed"
@@ -336,7 +336,9 @@ async def test_a_cluster_out_of_reach_is_said(tmp_path: Path, nodes: RayNodes) -
     nowhere = {"ray_address": "127.0.0.1:1"}
     async with on_nodes(tmp_path / "a", nodes, {"A": B}, main, **nowhere, ray_fallback="local") as bench:
         session = await ran(bench)
-        assert ["work on this machine" in said for said in notices(bench, HERE)] == [True]
+        assert ["work on this machine" in said for said in notices(bench, notice_codes.BRANCHES_HERE)] == [
+            True
+        ]
         assert ends(bench, session.session_id)["A"].status == "completed"
     async with on_nodes(tmp_path / "b", nodes, {}, main, **nowhere) as bench:
         session = await ran(bench)

@@ -17,7 +17,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from daemon.model import branches, events, goals, maintenance, messages, permissions, steps, traces
+from daemon.model import (
+    branches,
+    events,
+    goals,
+    maintenance,
+    messages,
+    notice_codes,
+    permissions,
+    steps,
+    traces,
+)
 from daemon.provider.catalogue import PROVIDERS
 from daemon.provider.variables import PROVIDER_VARIABLE
 from lsp_bridge.protocol import editor, handshake
@@ -168,11 +178,16 @@ class Generator:
     def _constants() -> str:
         codes = "".join(f"  {code.name}: {code.value},\n" for code in handshake.ErrorCode)
         names = "".join(f'  {provider.id}: "{provider.name}",\n' for provider in PROVIDERS)
+        notices = "".join(
+            f'  {name}: "{value}",\n' for name, value in vars(notice_codes).items() if name.isupper()
+        )
         return (
             f"export const PROTOCOL_VERSION = {handshake.PROTOCOL_VERSION};\n"
             f'export const PREAMBLE = "{handshake.PREAMBLE}";\n'
             f"/** JSON-RPC error codes; the message always says what to do. */\n"
             f"export const ErrorCode = {{\n{codes}}} as const;\n"
+            f"/** Codes of notices, see `daemon/model/notice_codes.py`. */\n"
+            f"export const NoticeCode = {{\n{notices}}} as const;\n"
             f"/** Names of the model providers, by id. */\n"
             f"export const PROVIDER_NAMES = {{\n{names}}} as const;\n"
             f"/** Names of environment variables that select and authenticate model providers, and of telemetry. */\n"

@@ -17,6 +17,35 @@ export const ErrorCode = {
   API_FAILED: -32019,
   INVALID_PARAMS: -32602,
 } as const;
+/** Codes of notices, see `daemon/model/notice_codes.py`. */
+export const NoticeCode = {
+  AGENT: "agent",
+  BRANCHES_HERE: "branches_here",
+  BRANCH_NODE_LOST: "branch_node_lost",
+  BRANCH_SELECTED: "branch_selected",
+  CHOICE_AWAITED: "explore_choice_awaited",
+  CHOICE_LEFT: "explore_choice_left",
+  CHOICE_MADE: "explore_choice_made",
+  COMPACTION: "compaction",
+  COMPACTION_BEGINS: "compaction_begins",
+  COMPACTION_DONE: "compaction_done",
+  COST: "cost",
+  DESIGN: "design",
+  FALLBACK_MODEL: "fallback_model",
+  FORKED: "forked",
+  HOOK: "hook",
+  IMPORTED: "foreign",
+  JOB_ENDED: "job_ended",
+  JOB_KILLED: "job_killed",
+  LATE_DIAGNOSTICS: "late_diagnostics",
+  PLAN_MADE: "plan_made",
+  PLAN_NOT_MADE: "plan_not_made",
+  PLAN_OTHER_MODE: "plan_other_mode",
+  RUN_LIMIT: "run_limit",
+  TESTS_NOT_RUN: "tests_not_run",
+  TORN: "torn",
+  WRITTEN_CALL: "written_call",
+} as const;
 /** Names of the model providers, by id. */
 export const PROVIDER_NAMES = {
   anthropic: "Anthropic",

@@ -104,8 +104,9 @@ const CHANGES = {
   subagent_completed: withSubagent,
 };
 
-/** Codes of notices: the daemon waits, or no longer waits, for the user to choose a branch of the exploration in `about`. */
+/** The daemon waits for the user to choose a branch of the exploration in `about`. @type {import("./shapes").Awaited} */
 export const AWAITED = "explore_choice_awaited";
+/** It no longer does. @type {import("./shapes").Made} */
 export const MADE = "explore_choice_made";
 
 /** Events that change this state directly, in addition to `view`. @type {ReadonlySet<string>} */

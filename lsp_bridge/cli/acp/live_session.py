@@ -12,11 +12,11 @@ from acp import helpers, schema
 from acp.exceptions import RequestError
 from pydantic import ValidationError
 
+from daemon.model import notice_codes
 from lsp_bridge.cli.acp import questions
 from lsp_bridge.cli.acp.content import plan_entries
 from lsp_bridge.cli.acp.updates import Translator, notice
 from lsp_bridge.cli.client import DaemonError, RpcError
-from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.cli.text import shown_line
 from lsp_bridge.protocol.handshake import ErrorCode
 from tools.json_access import integer, mapping, mappings, string
@@ -296,9 +296,9 @@ class LiveSession:
             self._asked(mapping(event.get("request")))
         elif name == "permission_replied":
             self._answered(string(event.get("requestId")))
-        elif name == "notice" and event.get("code") == CHOICE_AWAITED:
+        elif name == "notice" and event.get("code") == notice_codes.CHOICE_AWAITED:
             self._choice_awaited(string(event.get("about")))
-        elif name == "notice" and event.get("code") == CHOICE_MADE:
+        elif name == "notice" and event.get("code") == notice_codes.CHOICE_MADE:
             self._answered(string(event.get("about")))
         elif name == "turn_started" and string(event.get("promptId")) in self._ended:
             self._started.add(string(event.get("promptId")))

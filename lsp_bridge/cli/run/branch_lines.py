@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SUBAGENT = re.compile(r"s[0-9]+")
-CHOICE_AWAITED = "explore_choice_awaited"
-"""Code of the notice that the user has to choose (``daemon/state/notes.py``, which takes longer to import)."""
-CHOICE_MADE = "explore_choice_made"
-"""Code of the one that it is over."""
 
 
 def choosing(branches: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from daemon.model import notice_codes
 from lsp_bridge.cli.client import ConnectionLostError, DaemonError, RpcError
 from lsp_bridge.cli.invocation import (
     EXIT_CANCELED,
@@ -25,7 +26,7 @@ from lsp_bridge.cli.run.approval import (
     Unattended,
     answerer_of,
 )
-from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE, asked_title
+from lsp_bridge.cli.run.branch_lines import asked_title
 from lsp_bridge.cli.run.other_turns import OtherTurns
 from lsp_bridge.cli.run.totals import RunOutcome
 from lsp_bridge.cli.run.view import JsonView, TextView, View
@@ -250,9 +251,9 @@ class Turn:
             self._approver.settled(event)
             if self._others is not None:
                 self._others.settled(string(event.get("requestId")))
-        elif name == "notice" and event.get("code") == CHOICE_AWAITED:
+        elif name == "notice" and event.get("code") == notice_codes.CHOICE_AWAITED:
             self._choice_awaited(string(event.get("about")))
-        elif name == "notice" and event.get("code") == CHOICE_MADE and self._others is not None:
+        elif name == "notice" and event.get("code") == notice_codes.CHOICE_MADE and self._others is not None:
             self._others.settled(string(event.get("about")))
         elif name == "queue_changed" and self._conversation.sent and not self._started:
             waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from daemon.model import notice_codes
 from lsp_bridge.cli.run.branch_lines import (
-    CHOICE_AWAITED,
     BranchLines,
     OpenBranches,
     asked_title,
@@ -344,7 +344,7 @@ class TextView:
         text, level = clean(string(event.get("text"))), event.get("level")
         if (event.get("code"), level) in _SAID_AT_THE_END:
             return
-        if event.get("code") == CHOICE_AWAITED:
+        if event.get("code") == notice_codes.CHOICE_AWAITED:
             # A terminal has no button to press, so the commands go into another one.
             how = self.open_branches.choosing(string(event.get("about")))
             text = t("{text}\n  In another terminal: {choosing}", text=text, choosing=how)

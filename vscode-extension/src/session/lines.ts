@@ -1,6 +1,6 @@
 /** Lines of the transcript, in which the messages of a compaction form one line. Pure. */
 import { short } from "../amounts";
-import type { Message, Part, ToolCallPart } from "../protocol.gen";
+import { type Message, NoticeCode, type Part, type ToolCallPart } from "../protocol.gen";
 import { type Item, type SessionState, stopNotice } from "./state";
 import { argumentsOf } from "./tools";
 import { plural, t } from "../l10n";
@@ -32,9 +32,9 @@ export function lines(items: readonly Item[], running: boolean): Line[] {
   for (const item of items) {
     const last = found.at(-1) === open ? open : undefined;
     if (item.kind === "notice") {
-      if (item.code === "compaction_begins") open = begin(item.key);
+      if (item.code === NoticeCode.COMPACTION_BEGINS) open = begin(item.key);
       // The compaction's own line shows that it is done.
-      else if (item.code !== "compaction_done" || !last?.summary) found.push(item);
+      else if (item.code !== NoticeCode.COMPACTION_DONE || !last?.summary) found.push(item);
       continue;
     }
     const { message } = item;

@@ -2,26 +2,27 @@
  * The state of the current session, and how stored events and deltas change it. Pure: the extension host and the
  * webview both hold a copy and apply the same updates.
  */
-import type {
-  BranchMeta,
-  Budget,
-  Delta,
-  Event,
-  FinishPart,
-  GoalTree,
-  Message,
-  Meter,
-  Part,
-  PermissionRequest,
-  QueuedPrompt,
-  SessionInfo,
-  SessionLoadResult,
-  SessionMessagesResult,
-  StopReason,
-  SubagentMeta,
-  ToolResultPart,
-  TranscriptNotice,
-  ViewUpdate,
+import {
+  type BranchMeta,
+  type Budget,
+  type Delta,
+  type Event,
+  type FinishPart,
+  type GoalTree,
+  type Message,
+  type Meter,
+  NoticeCode,
+  type Part,
+  type PermissionRequest,
+  type QueuedPrompt,
+  type SessionInfo,
+  type SessionLoadResult,
+  type SessionMessagesResult,
+  type StopReason,
+  type SubagentMeta,
+  type ToolResultPart,
+  type TranscriptNotice,
+  type ViewUpdate,
 } from "../protocol.gen";
 import { camelKeys } from "../../../daemon/api/page/keys.js";
 import { applyEvent as applyToView, AWAITED, MADE } from "../../../daemon/api/page/session.js";
@@ -186,7 +187,7 @@ function goneJobs(results: SessionState["results"], progress: SessionState["prog
 
 /** Return true for the notice that a background job has ended or was killed. */
 function isJobEnd(code: string): boolean {
-  return code === "job_ended" || code === "job_killed";
+  return code === NoticeCode.JOB_ENDED || code === NoticeCode.JOB_KILLED;
 }
 
 /** Return true if a call has its result and no background job of it is running. */
@@ -277,8 +278,8 @@ function changed(next: SessionState, event: Event): SessionState {
     case "notice":
       if (event.code === AWAITED) return withStatus(next, "waiting");
       if (event.code === MADE) return withStatus(next, "running");
-      if (event.code === "compaction_begins") return { ...next, compacting: !next.turning };
-      if (event.code === "compaction_done" || event.code === "compaction") return { ...next, compacting: false };
+      if (event.code === NoticeCode.COMPACTION_BEGINS) return { ...next, compacting: !next.turning };
+      if (event.code === NoticeCode.COMPACTION_DONE || event.code === NoticeCode.COMPACTION) return { ...next, compacting: false };
       return isJobEnd(event.code) ? { ...next, jobs: { ...next.jobs, [event.about]: event.exitCode } } : next;
     default:
       return next;

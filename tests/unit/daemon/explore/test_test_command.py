@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from daemon.explore.test_command import NOT_RUN, agree_on_test, run_test
+from daemon.explore.test_command import agree_on_test, run_test
 from daemon.loop.children import close_child, open_child
 from daemon.loop.session import Session
+from daemon.model import notice_codes
 from daemon.model.branches import CheckRun
 from daemon.model.events import Notice, PermissionAsked
 from daemon.permission.service import CallInfo
@@ -141,7 +142,7 @@ async def test_denied_tests_are_no_failure_and_the_user_is_notified(tmp_path: Pa
         task = asyncio.create_task(agree_on_test(session, "call_2"))
         await bench.answer("reject", "too slow")
         assert (await task).why_not == "rejected by the user: too slow"
-        notices = [event for event in bench.events(Notice) if event.code == NOT_RUN]
+        notices = [event for event in bench.events(Notice) if event.code == notice_codes.TESTS_NOT_RUN]
         assert len(notices) == 2
         assert "too slow" in notices[1].text and notices[1].about == "call_2"
         planning = bench.session(settings={"test_command": "make x", "mode": "plan"})

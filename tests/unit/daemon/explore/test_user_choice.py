@@ -7,8 +7,6 @@ import pytest
 
 from daemon.explore import branch_actions, merging
 from daemon.explore.branch_choice import (
-    CHOICE_AWAITED,
-    CHOICE_MADE,
     awaited_choice,
     choose_none,
     delegable_choices,
@@ -17,6 +15,7 @@ from daemon.explore.branch_choice import (
 )
 from daemon.loop.session import Session
 from daemon.loop.undo import Restorer
+from daemon.model import notice_codes
 from daemon.model.events import BranchRemoved, Notice
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.state.notes import notes_text
@@ -59,7 +58,7 @@ async def test_explore_waits_for_the_user_choice_and_reports_it(tmp_path: Path) 
         explored(session, {"A": [created("a.py", "a\n")], "B": [created("b.py", "b\n")]})
         task = await waiting(session)
         assert session.status == "waiting"
-        assert codes(bench) == [CHOICE_AWAITED]
+        assert codes(bench) == [notice_codes.CHOICE_AWAITED]
         pick = picking(session, "B")
         (request,) = await bench.asked()
         assert [file.path for file in request.files] == ["b.py"]  # the diff is shown for review
@@ -67,7 +66,7 @@ async def test_explore_waits_for_the_user_choice_and_reports_it(tmp_path: Path) 
         assert "b.py" in (await pick).content
         told = await task
         assert "The user (VS Code) chose B." in told and "Edit applied: b.py" in told
-        assert codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
+        assert codes(bench) == [notice_codes.CHOICE_AWAITED, notice_codes.CHOICE_MADE]
         assert session.status == "idle" and not pending_choices(session)
         assert session.state.notes == ()  # it was told already
         assert (bench.workspace / "b.py").exists() and not (bench.workspace / "a.py").exists()
@@ -114,7 +113,10 @@ async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert not pending_choices(session) and codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
+        assert not pending_choices(session) and codes(bench) == [
+            notice_codes.CHOICE_AWAITED,
+            notice_codes.CHOICE_MADE,
+        ]
         with pytest.raises(ToolError, match="There is no open choice for the exploration"):
             choose_none(session, "1")
 

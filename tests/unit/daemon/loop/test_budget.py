@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.budget import COST
+from daemon.model import notice_codes
 from daemon.model.events import Notice, PermissionAsked
 from daemon.model.traces import Budget
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
@@ -170,7 +170,7 @@ async def test_below_the_limits_nothing_is_asked(tmp_path: Path, limit: dict[str
 
 def cost_notices(bench: Bench) -> list[str]:
     """Return the notices about the cost."""
-    return [notice.text for notice in bench.events(Notice) if notice.code == COST]
+    return [notice.text for notice in bench.events(Notice) if notice.code == notice_codes.COST]
 
 
 async def test_session_without_budget_warns_at_each_cost_step(

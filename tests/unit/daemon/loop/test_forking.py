@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.budget import COST
-from daemon.loop.forking import FORKED, ForkError
+from daemon.loop.forking import ForkError
 from daemon.loop.session import Session
 from daemon.loop.undo import Restorer
 from daemon.loop.user_plan import UserPlan
+from daemon.model import notice_codes
 from daemon.model.events import Notice
 from daemon.model.messages import Message, Usage
-from daemon.state.notes import CHOICE_AWAITED
 from daemon.store.pruning import STAGING
 from daemon.store.trace_store import StoreError
 from daemon.trace_maintenance import InUseError
@@ -124,7 +123,7 @@ async def test_fork_survives_a_restart_and_names_its_source(tmp_path: Path) -> N
         again.policy.use(default_model="fake/model")
         assert (again.state.messages, again.state.plan.snapshot()) == (messages, plan)
         notices = [event for event in bench.core.store.events(session_id) if isinstance(event, Notice)]
-        assert (notices[-1].code, notices[-1].about) == (FORKED, source)
+        assert (notices[-1].code, notices[-1].about) == (notice_codes.FORKED, source)
         assert [trace.trace_id for trace in await bench.core.traces(limit=9)] == [session_id, source]
         await again.prompt("Go on.")
         assert bench.models.requests[-1].messages[0].content[-1] == messages[0].content[-1]
@@ -198,14 +197,14 @@ async def test_fork_gets_no_notes_about_jobs_of_its_source(tmp_path: Path) -> No
         session = bench.session()
         await session.prompt("Start it.")
         await session.commands.stop_job("job_1", "VS Code")
-        session.notice("warning", "This session has cost $5.00 so far.", COST)
-        session.notice("info", "Choose a branch.", CHOICE_AWAITED, about="1")
+        session.notice("warning", "This session has cost $5.00 so far.", notice_codes.COST)
+        session.notice("info", "Choose a branch.", notice_codes.CHOICE_AWAITED, about="1")
         fork = await forked(bench, session, None)
         # A job that the fork starts is job_1 again: the end of the other one is not its end.
         codes = [
             event.code for event in bench.core.store.events(fork.session_id) if isinstance(event, Notice)
         ]
-        assert codes == [FORKED]
+        assert codes == [notice_codes.FORKED]
         assert fork.state.notes == ()
         await fork.prompt("Go on.")
         assert "See its output with the job tool" not in str(bench.models.requests[-1].messages[-1])

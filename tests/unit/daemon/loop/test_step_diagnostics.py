@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from daemon.loop.session import Session
+from daemon.model import notice_codes
 from daemon.model.events import Notice
 from daemon.model.messages import NotePart, ToolResultPart
-from daemon.state.notes import LATE_DIAGNOSTICS
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Item
@@ -193,7 +193,7 @@ async def test_late_diagnostics_are_noted_once_before_the_next_request(tmp_path:
             "Note: since your last message language servers answered about earlier edits. New problems: 1 (ty):"
         )
         assert "ERROR [1:1] bad error" in told
-        [notice] = [event for event in bench.events(Notice) if event.code == LATE_DIAGNOSTICS]
+        [notice] = [event for event in bench.events(Notice) if event.code == notice_codes.LATE_DIAGNOSTICS]
         assert "bad error" in notice.text
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.text_tool_calls import CODE, asks_for_one, gave_up, nudge, text_tool_call
+from daemon.loop.text_tool_calls import asks_for_one, gave_up, nudge, text_tool_call
+from daemon.model import notice_codes
 from daemon.model.events import Notice
 from daemon.provider.model_calls import ToolSpec
 from tests.support.drivers.core import daemon
@@ -216,7 +217,7 @@ async def test_model_is_reminded_once_how_to_call_tools(tmp_path: Path) -> None:
         assert "Call the tool write again as a real tool call, with its arguments (file_path, content" in str(
             told
         )
-        assert [n.level for n in bench.events(Notice) if n.code == CODE] == ["info"]
+        assert [n.level for n in bench.events(Notice) if n.code == notice_codes.WRITTEN_CALL] == ["info"]
 
 
 async def test_second_call_written_as_text_ends_the_turn_with_an_error(tmp_path: Path) -> None:
@@ -226,7 +227,10 @@ async def test_second_call_written_as_text_ends_the_turn_with_an_error(tmp_path:
         assert result.stop == "error"
         assert result.detail.startswith("Nothing was done: the model ")
         assert "--jinja" in result.detail
-        assert [n.level for n in bench.events(Notice) if n.code == CODE] == ["info", "error"]
+        assert [n.level for n in bench.events(Notice) if n.code == notice_codes.WRITTEN_CALL] == [
+            "info",
+            "error",
+        ]
         assert not [message for message in session.state.messages if message.role == "tool"]
 
 
@@ -237,7 +241,7 @@ async def test_repeated_text_calls_get_limited_reminders_then_an_error(tmp_path:
         result = await bench.session(settings=ALLOW).prompt("write it")
         assert result.stop == "error"
         assert result.detail.startswith("The work is not finished: the model ")
-        assert [n.level for n in bench.events(Notice) if n.code == CODE] == [
+        assert [n.level for n in bench.events(Notice) if n.code == notice_codes.WRITTEN_CALL] == [
             "info",
             "info",
             "info",
@@ -269,7 +273,10 @@ async def test_empty_answer_is_retried_once_and_then_an_error(tmp_path: Path, em
         assert result.stop == "error"
         assert result.detail.startswith("Nothing was done: the model ")
         assert "empty" in str(bench.models.requests[1].messages[-1])
-        assert [n.level for n in bench.events(Notice) if n.code == CODE] == ["info", "error"]
+        assert [n.level for n in bench.events(Notice) if n.code == notice_codes.WRITTEN_CALL] == [
+            "info",
+            "error",
+        ]
 
 
 async def test_empty_answer_after_work_and_empty_json_list_are_answers(tmp_path: Path) -> None:
@@ -277,4 +284,4 @@ async def test_empty_answer_after_work_and_empty_json_list_are_answers(tmp_path:
         session = bench.session(settings=ALLOW)
         assert (await session.prompt("look around")).stop == "end_turn"
         assert (await session.prompt("Give me the names of all tests as JSON.")).stop == "end_turn"
-        assert not [n for n in bench.events(Notice) if n.code == CODE]
+        assert not [n for n in bench.events(Notice) if n.code == notice_codes.WRITTEN_CALL]

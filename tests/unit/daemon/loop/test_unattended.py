@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daemon.loop.budget import RUN_LIMIT
+from daemon.model import notice_codes
 from daemon.model.events import Notice
 from tests.support.drivers.core import daemon
 from tests.support.fakes.models import Call, Hold
@@ -35,7 +35,9 @@ async def test_a_run_that_nobody_watches_stops_at_its_limit(
         result = await session.prompt("go on for ever")
         assert result.stop == "permission_denied"
         assert said in result.detail
-        assert [notice.text for notice in bench.events(Notice) if notice.code == RUN_LIMIT] == [result.detail]
+        assert [notice.text for notice in bench.events(Notice) if notice.code == notice_codes.RUN_LIMIT] == [
+            result.detail
+        ]
 
 
 async def test_the_limit_is_of_each_run(tmp_path: Path) -> None:

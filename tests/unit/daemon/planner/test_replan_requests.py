@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from daemon.model import notice_codes
 from daemon.model.events import Notice
 from daemon.model.messages import Usage
 from daemon.model.traces import PromptPlanner
-from daemon.planner.driver import OTHER_MODE, REPLAN, replan
+from daemon.planner.driver import REPLAN, replan
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, End, Fail, Hold, Step
@@ -159,7 +160,7 @@ async def test_plan_agent_ignores_the_planner_mode_of_the_prompt(tmp_path: Path,
         session = bench.session(agent="plan", settings=ALLOW_ALL)
         assert (await session.prompt("plan it", planner=mode)).stop == "end_turn"
         assert (notes(session), tree(session)) == ([], ["  1 A", "  2 B"])
-        (told,) = [event.text for event in bench.events(Notice) if event.code == OTHER_MODE]
+        (told,) = [event.text for event in bench.events(Notice) if event.code == notice_codes.PLAN_OTHER_MODE]
         assert told.startswith(f"The planner {mode} is not used: the plan agent")
 
 
@@ -168,7 +169,7 @@ async def test_plan_agent_replans_on_user_request(tmp_path: Path) -> None:
         session = bench.session(agent="plan", settings=ALLOW_ALL)
         assert (await replan(session)).stop == "end_turn"
         assert tree(session) == ["  1 A"]
-        assert not [event for event in bench.events(Notice) if event.code == OTHER_MODE]
+        assert not [event for event in bench.events(Notice) if event.code == notice_codes.PLAN_OTHER_MODE]
 
 
 @pytest.mark.parametrize("mode", ["layered", "signposts"])

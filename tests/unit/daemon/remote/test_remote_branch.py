@@ -12,10 +12,10 @@ import pytest
 
 from daemon.branch_worker import BranchWorker
 from daemon.explore import remote_branch
-from daemon.explore.remote_branch import LOST
 from daemon.loop.children import close_child
 from daemon.loop.session import Session
 from daemon.loop.user_plan import UserPlan
+from daemon.model import notice_codes
 from daemon.model.events import Notice
 from daemon.remote.cluster import Cluster
 from daemon.remote.peer import Peer, StreamPipe
@@ -108,7 +108,7 @@ async def test_sub_agents_of_a_second_attempt_have_own_records(tmp_path: Path, c
         cluster.nodes[0].lose()
         await turn
         assert session.state.children.branches["A"].summary == "A is done."
-        assert [event.code for event in bench.events(Notice)].count(LOST) == 1
+        assert [event.code for event in bench.events(Notice)].count(notice_codes.BRANCH_NODE_LOST) == 1
         said = {
             name: [m.text() for m in bench.core.store.messages(f"{session.session_id}:A.{name}")][-1]
             for name in ("s1", "s2")

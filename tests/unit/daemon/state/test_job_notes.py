@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from daemon.model import notice_codes
 from daemon.model.events import Notice
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
-from daemon.state.notes import JOB_ENDED
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
@@ -88,7 +88,7 @@ async def test_job_that_ended_before_its_result_is_not_reported_lost(tmp_path: P
         session = await bench.opened(session_id)
         session.commands.wrote("call_1", "bash", "done\n")
         session.record.notice(
-            "info", "The background job job_1 ended.", JOB_ENDED, about="job_1", exit_code=0
+            "info", "The background job job_1 ended.", notice_codes.JOB_ENDED, about="job_1", exit_code=0
         )
         started = ToolResultPart(
             tool_call_id="call_1",
@@ -105,4 +105,6 @@ async def test_job_that_ended_before_its_result_is_not_reported_lost(tmp_path: P
         assert session.commands.live_output == {}
     async with daemon(tmp_path, command_line=ALLOW_ALL) as bench:
         await bench.opened(session_id)
-        assert [notice.about for notice in bench.events(Notice) if notice.code == JOB_ENDED] == []
+        assert [
+            notice.about for notice in bench.events(Notice) if notice.code == notice_codes.JOB_ENDED
+        ] == []

@@ -1,5 +1,5 @@
 import { Fragment, type ComponentChildren, type JSX } from "preact";
-import { type GoalTree, type Part, PROVIDER_NAMES, type ReasoningPart, type Role, type ToolCallPart } from "../../protocol.gen";
+import { type GoalTree, NoticeCode, type Part, PROVIDER_NAMES, type ReasoningPart, type Role, type ToolCallPart } from "../../protocol.gen";
 import { compactionWords, type CompactionLine, type Reads } from "../../session/lines";
 import { goalNumbers, goalOf } from "../../goals/tree";
 import { plannedParts } from "../../session/plan";
@@ -263,7 +263,7 @@ export function NoticeLine({ level, text, code = "", past = false, children }: {
         {text}
         {children && <> {children}</>}
       </span>
-      {code === "cost" && (
+      {code === NoticeCode.COST && (
         <TextButton label={t("Set budget…")} class="quiet" message={{ type: "command", command: "setBudget" }} />
       )}
     </div>

@@ -264,7 +264,10 @@ def files_of_call(arguments: dict[str, Any]) -> list[str]:
 
 
 def diffs(text: str, workspace: Path) -> list[schema.FileEditToolCallContent]:
-    """Return the hunks of a unified diff, each as the old and the new text."""
+    """Return the hunks of a unified diff, each as the old and the new text; none of one that was cut off, and lacks
+    hunks or lines."""
+    if is_limited(text):
+        return []
     try:
         files = PatchSet(text)
     except UnidiffParseError:
@@ -311,13 +314,9 @@ def request_content(request: dict[str, Any], workspace: Path) -> list[ToolConten
 
 
 def _proposed(file: dict[str, Any], workspace: Path) -> Sequence[ToolContent]:
-    """Return the change of a file, hunk by hunk. A diff that was cut off lacks hunks, and that of a binary file or of a
-    move has none, so it is shown as text."""
+    """Return the change of a file, hunk by hunk, or as text: that of a binary file or of a move has no hunks."""
     text = string(file.get("diff"))
-    hunks = diffs(text, workspace)
-    if hunks and not is_limited(text):
-        return hunks
-    return [_text(text)] if text else []
+    return diffs(text, workspace) or ([_text(text)] if text else [])
 
 
 def _text(text: str) -> schema.ContentToolCallContent:

@@ -227,6 +227,7 @@ def test_diffs_become_old_and_new_text_hunk_by_hunk() -> None:
     (bare,) = diffs(f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n{NO_NEWLINE}+b\n{NO_NEWLINE}", WORK)
     assert (bare.old_text, bare.new_text) == ("a\n", "b\n")
     assert diffs("no diff", WORK) == []
+    assert diffs(f"{patch}… 9 more lines of this diff are not shown.\n", WORK) == []
     assert diffs("@@ -1 +1 @@\nbroken", WORK) == []
 
 

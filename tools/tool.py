@@ -65,6 +65,19 @@ class FileChange(Struct, frozen=True):
         return kind_of_change(self.before, self.after)
 
 
+class Hunk(Struct, frozen=True):
+    """A hunk of a diff: its rows in the text of the diff, and its lines in the file."""
+
+    row: int
+    """Its first row, which begins with ``@@``, from 0."""
+    rows: int
+    old_start: int
+    """From 1, as in the first row: an empty side has the number of the line before it."""
+    old_lines: int
+    new_start: int
+    new_lines: int
+
+
 class Diff(Struct, frozen=True):
     """A unified diff (empty when the two are equal) and the number of lines added and removed."""
 
@@ -72,7 +85,7 @@ class Diff(Struct, frozen=True):
     added: int
     removed: int
     binary: bool = False
-    hunks: int = 0
+    hunks: tuple[Hunk, ...] = ()
 
 
 class ProposedFile(Struct, frozen=True):

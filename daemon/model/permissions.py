@@ -66,6 +66,19 @@ class Reason(Model):
     """Where it comes from ("argument of cat"), or why rules cannot see more."""
 
 
+class Hunk(Model):
+    """A hunk of a diff: its rows in the text of the diff, and its lines in the file."""
+
+    row: int
+    """Its first row, which begins with ``@@``, from 0."""
+    rows: int
+    old_start: int
+    """From 1, as in the first row: an empty side has the number of the line before it."""
+    old_lines: int
+    new_start: int
+    new_lines: int
+
+
 class FileDiff(Model):
     """One file of a proposed change, for the user. ``diff`` is a unified diff."""
 
@@ -79,6 +92,8 @@ class FileDiff(Model):
     """The file's old path, when it is moved; the old file's deletion is not listed separately."""
     hunks: int = 0
     """Number of hunks that can be accepted one by one; zero when only the whole file can."""
+    shown_hunks: tuple[Hunk, ...] = ()
+    """Those of them that ``diff`` shows to their end; the last ones are missing from a diff that was cut off."""
 
 
 class FileAnswer(Model):

@@ -13,13 +13,14 @@ import uuid
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from daemon.model.branches import branch_of, is_within, root_of
 from daemon.model.permissions import (
     FileAnswer,
     FileDiff,
     Grant,
+    Hunk,
     PermissionRequest,
     Reason,
     Reply,
@@ -30,7 +31,7 @@ from daemon.permission.access_decision import reviewed
 from daemon.permission.answers import check_answers, denial, remembered, subjects
 from daemon.store.trace_store import StoreError
 from tools.access import Suggestion
-from tools.diff.unified_diff import limited
+from tools.diff.unified_diff import is_limited, limited
 from tools.localization import t
 from tools.text.terminal import shown_line
 from tools.text.truncate import cut_text
@@ -44,7 +45,7 @@ from tools.tool import (
     QuestionAnswer,
     ToolError,
 )
-from tools.writing.proposal import hunk_count, propose, with_hunks, with_text
+from tools.writing.proposal import choosable_hunks, propose, with_hunks, with_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
@@ -473,14 +474,18 @@ def _rejected(request: PermissionRequest, settled: RequestResult) -> dict[str, o
 
 
 def _shown(file: ProposedFile) -> FileDiff:
+    hunks = choosable_hunks(file)
+    diff = limited(file.diff.text, max_lines=2_000)
+    rows = diff.count("\n") - is_limited(diff)
     return FileDiff(
         path=file.name,
         kind=file.change.kind if file.source is None else "update",
-        diff=limited(file.diff.text, max_lines=2_000),
+        diff=diff,
         added=file.diff.added,
         removed=file.diff.removed,
         moved_from=file.source_name or None,
-        hunks=hunk_count(file),
+        hunks=len(hunks),
+        shown_hunks=tuple(Hunk(**asdict(hunk)) for hunk in hunks if hunk.row + hunk.rows <= rows),
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tools.text.decoding import Line, decode, line_number, split_lines
 from tools.text.terminal import UNSEEN
-from tools.tool import Diff, FileChange, ToolError
+from tools.tool import Diff, FileChange, Hunk, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,12 +38,18 @@ def unified(before: str | None, after: str | None, path: str) -> Diff:
     skipped = line_number(before or "", first) - 1
     old, new = split_lines(old_window), split_lines(new_window)
     mark = len({line.end for line in (*old, *new)} - {""}) > 1
-    out: list[str] = []
-    added = removed = count = 0
+    name = shown_name(path.lstrip("/"))
+    out = [
+        "--- /dev/null" if before is None else f"--- a/{name}",
+        "+++ /dev/null" if after is None else f"+++ b/{name}",
+    ]
+    added = removed = 0
+    hunks: list[Hunk] = []
     for group in grouped(_line_codes(old, new)):
-        count += 1
+        row = len(out)
         i1, i2, j1, j2 = (skipped + n for n in (group[0][1], group[-1][2], group[0][3], group[-1][4]))
         out.append(f"@@ -{line_range(i1, i2)} +{line_range(j1, j2)} @@")
+        lines = (i1 + (i1 < i2), i2 - i1, j1 + (j1 < j2), j2 - j1)
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 out += _render(" ", old[i1:i2], mark)
@@ -52,14 +58,10 @@ def unified(before: str | None, after: str | None, path: str) -> Diff:
             added += j2 - j1
             out += _render("-", old[i1:i2], mark)
             out += _render("+", new[j1:j2], mark)
-    if not out and (before is None) == (after is None):
+        hunks.append(Hunk(row, len(out) - row, *lines))
+    if not hunks and (before is None) == (after is None):
         return Diff("", 0, 0)
-    name = shown_name(path.lstrip("/"))
-    head = [
-        "--- /dev/null" if before is None else f"--- a/{name}",
-        "+++ /dev/null" if after is None else f"+++ b/{name}",
-    ]
-    return Diff("\n".join(head + out) + "\n", added, removed, hunks=count)
+    return Diff("\n".join(out) + "\n", added, removed, hunks=tuple(hunks))
 
 
 def hunk_spans(before: str, after: str) -> list[tuple[int, int, int, int]]:

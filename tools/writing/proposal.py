@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tools.diff.unified_diff import hunk_spans, of_change, opcodes, shown_name
 from tools.localization import t
 from tools.text.decoding import decode, line_end_at, splice_bytes, split_lines
-from tools.tool import Diff, FileChange, ProposedFile, ToolError
+from tools.tool import Diff, FileChange, Hunk, ProposedFile, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -45,9 +45,9 @@ def propose(plan: Sequence[FileChange], names: Mapping[Path, str]) -> tuple[Prop
     return tuple(files)
 
 
-def hunk_count(file: ProposedFile) -> int:
-    """Return how many hunks can be accepted one by one; zero when only the whole file can."""
-    return file.diff.hunks if file.base is not None and file.change.after is not None else 0
+def choosable_hunks(file: ProposedFile) -> tuple[Hunk, ...]:
+    """Return the hunks that can be accepted one by one; none when only the whole file can."""
+    return file.diff.hunks if file.base is not None and file.change.after is not None else ()
 
 
 def with_hunks(file: ProposedFile, wanted: Collection[int]) -> tuple[FileChange, ...]:
@@ -55,7 +55,7 @@ def with_hunks(file: ProposedFile, wanted: Collection[int]) -> tuple[FileChange,
 
     Raises ToolError for a hunk that does not exist.
     """
-    count = hunk_count(file)
+    count = len(choosable_hunks(file))
     if bad := sorted(number for number in wanted if not 0 <= number < count):
         shown = ", ".join(map(str, bad))
         raise ToolError(
@@ -143,7 +143,7 @@ def _move(change: FileChange, source: FileChange, name: str, old_name: str) -> P
     if change.mode is not None and change.mode & 0o111:
         head += f"mode 100{change.mode:03o}\n"
     body = diff.text.replace(f"--- a/{shown_name(name)}", f"--- a/{shown_name(old_name)}", 1)
-    return ProposedFile(name, change, replace(diff, text=head + body), source, old_name)
+    return ProposedFile(name, change, _headed(head, replace(diff, text=body)), source, old_name)
 
 
 def _with_mode(diff: Diff, change: FileChange) -> Diff:
@@ -151,4 +151,11 @@ def _with_mode(diff: Diff, change: FileChange) -> Diff:
     if change.mode is None:
         return diff
     word = "new file mode" if change.before is None else "new mode"
-    return replace(diff, text=f"{word} 100{change.mode:03o}\n{diff.text}")
+    return _headed(f"{word} 100{change.mode:03o}\n", diff)
+
+
+def _headed(head: str, diff: Diff) -> Diff:
+    """Add rows before a diff."""
+    rows = head.count("\n")
+    hunks = tuple(replace(hunk, row=hunk.row + rows) for hunk in diff.hunks)
+    return replace(diff, text=head + diff.text, hunks=hunks)

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import {
   acceptLabel as labelOf,
@@ -8,15 +9,15 @@ import {
   choose,
   edit,
   fileLabel,
-  hunksOf,
   isEmpty,
   sameText,
   selected,
   units,
   type Choice,
 } from "../src/diff/choice";
+import { diffLines } from "../src/chat/webview/difflines";
 import type { FileDiff, PermissionRequest } from "../src/protocol.gen";
-import { file, request } from "./fakes/protocol";
+import { file, hunk, request } from "./fakes/protocol";
 
 const acceptLabel = (files: FileDiff[], choice: Choice): string => labelOf({ files, permission: "edit" }, choice);
 const NO_TEXTS = new Map<string, string>();
@@ -24,21 +25,9 @@ const NO_TEXTS = new Map<string, string>();
 /** A file of nine lines of which a proposal changes the first, the fifth and, by a new line, the end. */
 const BEFORE = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 const AFTER = "one\n2\n3\n4\nfive\n6\n7\n8\n9\n10\n";
-const DIFF = [
-  "--- a/n.txt",
-  "+++ b/n.txt",
-  "@@ -1 +1 @@",
-  "-1",
-  "+one",
-  "@@ -5 +5 @@",
-  "-5",
-  "+five",
-  "@@ -9,0 +10 @@",
-  "+10",
-  "",
-].join("\n");
+const HUNKS = [hunk(2, 3, 1, 1, 1, 1), hunk(5, 3, 5, 1, 5, 1), hunk(8, 2, 9, 0, 10, 1)];
 
-const three = (over: Partial<FileDiff> = {}): FileDiff => file("n.txt", { diff: DIFF, hunks: 3, ...over });
+const three = (over: Partial<FileDiff> = {}): FileDiff => file("n.txt", { hunks: 3, shownHunks: HUNKS, ...over });
 const without = (one: FileDiff, ...hunks: number[]): Choice => hunks.reduce((choice, hunk) => choose(choice, one, hunk, false), ALL);
 
 test("everything is accepted at first, and no answer is needed to say so", () => {
@@ -88,8 +77,9 @@ test("the box of a file takes all its hunks along", () => {
 test("a diff that was cut off offers the whole file only, as does a file without parts", () => {
   assert.equal(units(three()), 3);
   assert.equal(units(three({ hunks: 9 })), 1);
-  assert.equal(units(three({ hunks: 0 })), 1);
-  assert.equal(units(three({ diff: `${DIFF}… 9 more lines of this diff are not shown.\n` })), 1);
+  assert.equal(units(three({ hunks: 0, shownHunks: [] })), 1);
+  const { shownHunks: _, ...older } = three();
+  assert.equal(units(older as FileDiff), 1);
 });
 
 test("an edited text is what is sent, whatever hunks were left out", () => {
@@ -125,7 +115,7 @@ test("any choice takes away the error of the last answer", () => {
 });
 
 test("the text that would be written has the chosen hunks only", () => {
-  const text = (...left: number[]): string => selected(BEFORE, AFTER, hunksOf(DIFF), left);
+  const text = (...left: number[]): string => selected(BEFORE, AFTER, HUNKS, left);
   assert.equal(text(), AFTER);
   assert.equal(text(1), "one\n2\n3\n4\n5\n6\n7\n8\n9\n10\n");
   assert.equal(text(0, 2), "1\n2\n3\n4\nfive\n6\n7\n8\n9\n");
@@ -133,15 +123,38 @@ test("the text that would be written has the chosen hunks only", () => {
 });
 
 test("chosen hunks keep each side's line ends, and a missing one at the end", () => {
-  const hunks = hunksOf("@@ -1 +1 @@\n-a\n+A\n@@ -3 +3 @@\n-c\n\\ No newline at end of file\n+C\n");
+  const hunks = [hunk(2, 3, 1, 1, 1, 1), hunk(5, 4, 3, 1, 3, 1)];
   assert.equal(selected("a\r\nb\r\nc", "A\r\nb\r\nC\r\n", hunks, [1]), "A\r\nb\r\nc");
   assert.equal(selected("a\r\nb\r\nc", "A\r\nb\r\nC\r\n", hunks, [0]), "a\r\nb\r\nC\r\n");
 });
 
 test("a hunk that only removes lines, and one that only adds them at the top", () => {
-  const hunks = hunksOf("@@ -0,0 +1 @@\n+new\n@@ -3 +3,0 @@\n-c\n");
+  const hunks = [hunk(2, 2, 0, 0, 1, 1), hunk(4, 2, 3, 1, 3, 0)];
   assert.equal(selected("a\nb\nc\nd\n", "new\na\nb\nd\n", hunks, [1]), "new\na\nb\nc\nd\n");
   assert.equal(selected("a\nb\nc\nd\n", "new\na\nb\nd\n", hunks, [0]), "a\nb\nd\n");
+});
+
+interface Case {
+  file: FileDiff;
+  before: string | null;
+  after: string | null;
+  /** What the daemon writes for each choice of hunks. */
+  written: { hunks: number[]; text: string }[];
+}
+
+test("the text that is shown for each choice of hunks is the text that the daemon writes", () => {
+  for (const { file, before, after, written } of JSON.parse(readFileSync("../tests/contract/golden/hunks.json", "utf8")) as Case[]) {
+    assert.equal(units(file), Math.max(file.hunks, 1), file.path);
+    for (const { hunks, text } of written) {
+      const left = [...file.shownHunks.keys()].filter((number) => !hunks.includes(number));
+      assert.equal(selected(before ?? "", after ?? "", file.shownHunks, left), text, `${file.path}: ${hunks.join()}`);
+      const choice = left.reduce((made, number) => choose(made, file, number, false), ALL);
+      assert.deepEqual(answers([file], choice, NO_TEXTS), left.length === 0 ? [] : [{ path: file.path, hunks }]);
+    }
+    const rows = diffLines(file.diff, true);
+    const shown = file.shownHunks.map((_, number) => rows.filter(({ hunk }) => hunk === number).length);
+    assert.deepEqual(shown, file.shownHunks.map((one) => one.rows), `the card shows other hunks of ${file.path}`);
+  }
 });
 
 test("line ends and a byte order mark are no edits", () => {

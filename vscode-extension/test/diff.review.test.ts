@@ -9,7 +9,7 @@ import { address, AFTER } from "../src/diff/uris";
 import { ErrorCode, type PermissionRequest } from "../src/protocol.gen";
 import type { SessionController } from "../src/session/controller";
 import { configured, EventEmitter, fileSystems, ran, shown, Uri, window, workspace } from "./fakes/vscode";
-import { event, file, loaded, request, session } from "./fakes/protocol";
+import { event, file, hunk, loaded, request, session } from "./fakes/protocol";
 import { type FakeDaemon, log, make, named, settled } from "./fakes/session";
 
 const PROPOSED = { requestId: "r1", path: "a.py" };
@@ -72,7 +72,7 @@ test("the user's text is kept while its diff is being made", async () => {
 test("a review is kept while another session is shown", async () => {
   const { daemon, memory, sessions } = make();
   configured.set("openDiffAutomatically", false);
-  const asked = request("r1", { files: [file("a.py", { hunks: 2, diff: "@@ -1 +1 @@\n-a\n+A\n@@ -9 +9 @@\n-b\n+B\n" })] });
+  const asked = request("r1", { files: [file("a.py", { hunks: 2, shownHunks: [hunk(2, 3, 1, 1, 1, 1), hunk(5, 3, 9, 1, 9, 1)] })] });
   daemon.answers["session/load"] = ({ sessionId }) => loaded({ session: named(String(sessionId)), pending: sessionId === "s1" ? [asked] : [] });
   daemon.answers["permission/content"] = () => ({ before: "one\n", after: "two\n", binary: false });
   const review = new Review(daemon as unknown as Daemon, sessions, memory as unknown as vscode.Memento, log, async () => undefined);

@@ -3,10 +3,11 @@ import { test } from "node:test";
 import { ALL, choose, decide, decision, isDecided, undecided } from "../src/diff/choice";
 import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES } from "../src/editor/features";
 import type { FileDiff } from "../src/protocol.gen";
+import * as protocol from "./fakes/protocol";
 
 const diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\n";
-const file: FileDiff = { path: "a.py", kind: "update", diff, added: 2, removed: 2, movedFrom: null, hunks: 2 };
-const other: FileDiff = { ...file, path: "new.py", kind: "create", hunks: 0 };
+const file: FileDiff = { path: "a.py", kind: "update", diff, added: 2, removed: 2, movedFrom: null, hunks: 2, shownHunks: [protocol.hunk(2, 3, 1, 1, 1, 1), protocol.hunk(5, 3, 9, 1, 9, 1)] };
+const other: FileDiff = { ...file, path: "new.py", kind: "create", hunks: 0, shownHunks: [] };
 const hunk = { requestId: "r", path: "a.py", hunk: 0 };
 
 test("a hunk that nobody decided keeps its lenses, a decided one offers the opposite", () => {

@@ -26,20 +26,14 @@ ReadLine = Callable[[str], Awaitable[str | None]]
 """Asks the user the question for a line; None when the input has ended."""
 
 
-def hunks_of(diff: str) -> list[str]:
-    """Return the hunks of the diff of one file. Lines of content never begin with ``@``: they have a sign before it.
-
-    Without the last one of a diff that was cut off: its end may be missing, and nobody accepts what they cannot see.
-    """
-    from tools.diff.unified_diff import is_limited  # needs libraries that only a daemon loads at its start
-
-    found: list[list[str]] = []
-    for line in diff.split("\n"):
-        if line.startswith("@@"):
-            found.append([])
-        if found and line[:1] in ("@", " ", "+", "-", "\\"):
-            found[-1].append(line)
-    return ["\n".join(lines) for lines in (found[:-1] if is_limited(diff) else found)]
+def pieces(file: Mapping[str, Any]) -> list[str]:
+    """Return the hunks that the diff of a file shows to their end: nobody accepts what they cannot see."""
+    rows = string(file.get("diff")).split("\n")
+    found: list[str] = []
+    for hunk in mappings(file.get("shownHunks")):
+        first = integer(hunk.get("row"))
+        found.append("\n".join(rows[first : first + integer(hunk.get("rows"))]))
+    return found
 
 
 def can_choose(request: Mapping[str, Any]) -> bool:
@@ -57,10 +51,10 @@ async def choose(
     for file in mappings(request.get("files")):
         path, count = string(file.get("path")), integer(file.get("hunks"))
         shown = shown_line(path)
-        pieces = hunks_of(string(file.get("diff"))) if count else []
+        hunks = pieces(file)
         wanted: list[int] = []
         for number in range(max(1, count)):
-            if count and number >= len(pieces):
+            if count and number >= len(hunks):
                 show(
                     n(
                         "  {count} more hunk of {path} is not shown here and is left out.",
@@ -74,7 +68,7 @@ async def choose(
             if not rest:
                 what = shown
                 if count:
-                    show(pieces[number])
+                    show(hunks[number])
                     what = t("hunk {number} of {count} of {path}", number=number + 1, count=count, path=shown)
                 word = await _one_of(
                     ask, t("Apply {what}? [y]es / [n]o / [a]ll the rest / [d]one / [b]ack: ", what=what)

@@ -22,7 +22,7 @@ from lsp_bridge.server.editor.given import (
     REJECT_HUNK,
     SHOW_CHANGES,
 )
-from tools.diff.unified_diff import hunk_spans, is_limited, opcodes
+from tools.diff.unified_diff import hunk_spans, opcodes
 from tools.localization import t
 from tools.text.decoding import decode, split_lines, to_lf
 from tools.tool import ProposedFile, ToolError
@@ -130,8 +130,7 @@ def parts(file: FileDiff) -> int:
     As the VS Code extension counts (``diff/choice.ts``): hunks that the user cannot see, because the diff was cut off,
     are not decided one by one.
     """
-    seen = sum(line.startswith("@@ -") for line in file.diff.split("\n"))
-    return file.hunks if file.hunks > 1 and seen == file.hunks and not is_limited(file.diff) else 1
+    return max(file.hunks, 1) if len(file.shown_hunks) == file.hunks else 1
 
 
 def _line(starts: list[int], offset: int, length: int) -> int:

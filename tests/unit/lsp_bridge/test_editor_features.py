@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
-from daemon.model.permissions import FileDiff, PermissionRequest, Rule
+from daemon.model.permissions import FileDiff, Hunk, PermissionRequest, Rule
 from daemon.model.tags import OURS, plain
 from lsp_bridge.server.editor.code_actions import code_actions
 from lsp_bridge.server.editor.given import (
@@ -24,7 +25,7 @@ from lsp_bridge.server.editor.given import (
 )
 from lsp_bridge.server.editor.lenses import Decisions, hunk_positions, parts
 from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
-from tools.diff.unified_diff import limited, unified
+from tools.diff.unified_diff import unified
 from tools.tool import FileChange, ProposedFile
 
 BASE = "".join(f"line {number}\n" for number in range(1, 31))
@@ -38,8 +39,15 @@ def proposed(base: str | None = BASE, after: str | None = AFTER) -> ProposedFile
 
 def shown(base: str = BASE, after: str = AFTER) -> FileDiff:
     diff = unified(base, after, "a.txt")
+    hunks = tuple(Hunk(**asdict(hunk)) for hunk in diff.hunks)
     return FileDiff(
-        path="a.txt", kind="update", diff=diff.text, added=diff.added, removed=diff.removed, hunks=diff.hunks
+        path="a.txt",
+        kind="update",
+        diff=diff.text,
+        added=diff.added,
+        removed=diff.removed,
+        hunks=len(hunks),
+        shown_hunks=hunks,
     )
 
 
@@ -178,13 +186,12 @@ def test_new_deleted_and_binary_files_have_no_lines() -> None:
 def test_hunks_of_a_truncated_diff_are_one_part() -> None:
     file = shown()
     assert parts(file) == 3
-    assert parts(file.model_copy(update={"diff": file.diff[:80]})) == 1
-    all_but_one = file.diff.count("\n") - 1  # the last hunk has lost its end
-    assert parts(file.model_copy(update={"diff": limited(file.diff, max_lines=all_but_one)})) == 1
+    assert parts(file.model_copy(update={"shown_hunks": file.shown_hunks[:2]})) == 1
+    assert parts(file.model_copy(update={"shown_hunks": ()})) == 1
 
 
 def test_the_answer_names_the_hunks_that_were_accepted() -> None:
-    other = shown().model_copy(update={"path": "b.txt", "hunks": 0})
+    other = shown().model_copy(update={"path": "b.txt", "hunks": 0, "shown_hunks": ()})
     asked, decisions = request(shown(), other), Decisions()
     decisions.decide(asked, "a.txt", 1, False)
     assert decisions.undecided(asked) == 3

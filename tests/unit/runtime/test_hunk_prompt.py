@@ -19,16 +19,15 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.command import run
 from lsp_bridge.cli.run.conversation import RunOptions
-from lsp_bridge.cli.run.hunk_prompt import can_choose, hunks_of
+from lsp_bridge.cli.run.hunk_prompt import can_choose, pieces
 from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.permission_text import typed_answer
 from tests.support.drivers.waiting import until
 from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError, Turn
-from tools.diff.unified_diff import limited
 
 TWO = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+ONE\n@@ -9,2 +9,2 @@ def f\n nine\n-@@ ten\n+TEN\n"
 FILES: list[dict[str, Any]] = [
-    {"path": "a.py", "diff": TWO, "hunks": 2},
+    {"path": "a.py", "diff": TWO, "hunks": 2, "shownHunks": [{"row": 2, "rows": 3}, {"row": 5, "rows": 4}]},
     {"path": "new.py", "diff": "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x\n", "hunks": 0},
 ]
 ASKED = "[f]eedback: "
@@ -76,15 +75,23 @@ async def person(tmp_path: Path) -> AsyncGenerator[Person]:
         yield Person(fake, tmp_path / "home")
 
 
-def test_hunks_are_split_only_at_their_headers() -> None:
-    first, second = hunks_of(TWO)
+def test_hunks_are_shown_as_the_rows_that_the_daemon_names() -> None:
+    first, second = pieces(FILES[0])
     assert first == "@@ -1 +1 @@\n-one\n+ONE"
     assert second == "@@ -9,2 +9,2 @@ def f\n nine\n-@@ ten\n+TEN"
 
 
-def test_a_hunk_that_was_cut_off_is_no_choice() -> None:
-    cut = limited(TWO, max_lines=TWO.count("\n") - 1)
-    assert hunks_of(cut) == hunks_of(TWO)[:1]
+async def test_hunks_that_are_not_shown_are_left_out(person: Person) -> None:
+    async def script(turn: Turn) -> str:
+        file = {**FILES[0], "shownHunks": FILES[0]["shownHunks"][:1]}
+        person.replies.append(await turn.ask(files=[file]))
+        return "end_turn"
+
+    person.fake.script = script
+    text = await person.types(("h\n", ASKED), ("a\n", PIECE))
+    assert "1 more hunk of a.py is not shown here and is left out." in text
+    assert "TEN" not in text.split("<typed>", 1)[1]
+    assert person.replies[0]["files"] == [{"path": "a.py", "hunks": [0]}]
 
 
 def test_two_or_more_parts_can_be_chosen_from() -> None:

@@ -12,7 +12,14 @@ from unidiff.patch import PatchSet
 
 from tools.diff.unified_diff import hunk_spans, unified
 from tools.tool import FileChange, ProposedFile, ToolError
-from tools.writing.proposal import alterations, hunk_count, keep_line_ends, propose, with_hunks, with_text
+from tools.writing.proposal import (
+    alterations,
+    choosable_hunks,
+    keep_line_ends,
+    propose,
+    with_hunks,
+    with_text,
+)
 
 PATH = Path("/w/a.txt")
 LINES = st.lists(
@@ -34,7 +41,11 @@ def after_of(changes: tuple[FileChange, ...]) -> bytes | None:
 @given(LINES, LINES)
 def test_hunk_spans_equal_the_diff_and_rebuild_the_change(old: str, new: str) -> None:
     spans = hunk_spans(old, new)
-    assert len(spans) == unified(old, new, "x").hunks == sum(map(len, PatchSet(unified(old, new, "x").text)))
+    assert (
+        len(spans)
+        == len(unified(old, new, "x").hunks)
+        == sum(map(len, PatchSet(unified(old, new, "x").text)))
+    )
     made, at = "", 0
     for start, end, first, last in spans:
         made += old[at:start] + new[first:last]
@@ -46,7 +57,7 @@ def test_hunk_spans_equal_the_diff_and_rebuild_the_change(old: str, new: str) ->
 def test_a_part_and_then_the_rest_is_the_whole(old: str, new: str, random: object) -> None:
     before, after = old.encode("utf-16"), new.encode("utf-16")
     file = proposed(before, after)
-    count = hunk_count(file)
+    count = len(choosable_hunks(file))
     numbers = [n for n in range(count) if random.random() < 0.5]  # type: ignore[attr-defined]  # a Random
     part = with_hunks(file, numbers)
     if not numbers:
@@ -95,7 +106,7 @@ def test_new_lines_take_the_line_end_of_their_neighbours(old: str, new: str, exp
 def test_new_deleted_and_binary_files_have_no_hunks() -> None:
     for before, after in ((None, b"x\n"), (b"x\n", None), (b"\0\1", b"\0\2")):
         file = proposed(before, after)
-        assert hunk_count(file) == 0
+        assert choosable_hunks(file) == ()
         assert with_hunks(file, []) == ()
         with pytest.raises(ToolError, match="accept it whole"):
             with_hunks(file, [0])
@@ -118,7 +129,7 @@ def test_move_is_one_file_with_its_hunks() -> None:
     assert file.diff.text.startswith(
         "rename from a.txt\nrename to b.txt\nmode 100755\n--- a/a.txt\n+++ b/b.txt\n@@"
     )
-    assert (file.diff.added, file.diff.removed, hunk_count(file)) == (2, 2, 2)
+    assert (file.diff.added, file.diff.removed, len(choosable_hunks(file))) == (2, 2, 2)
     source, moved = with_hunks(file, [0])
     assert source == plan[0]
     assert moved.after == old.replace(b"line 2\n", b"two\n")

@@ -1,5 +1,5 @@
 /** The user's choices in a proposal: hunks, whole files, edited text. Pure: the host uses them to answer, the webview to show them. */
-import type { FileAnswer, FileDiff, PermissionRequest } from "../protocol.gen";
+import type { FileAnswer, FileDiff, Hunk, PermissionRequest } from "../protocol.gen";
 import { t } from "../l10n";
 
 export interface FileChoice {
@@ -25,26 +25,10 @@ export interface Choice {
 export const ALL: Choice = { files: {}, error: "" };
 const WHOLE: FileChoice = { left: [], edited: "no", out: false };
 
-/** Position of a hunk, in lines from 1. An empty side has the number of the line before it, as in POSIX. */
-export type Hunk = ReturnType<typeof hunksOf>[number];
-
-/** Begins the line that replaces the end of a truncated diff, perhaps in the middle of the last hunk. */
-const CUT = "\n…";
-const HEAD = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/gm;
-
-export function hunksOf(diff: string) {
-  return [...diff.matchAll(HEAD)].map(([, oldStart, oldLines, newStart, newLines]) => ({
-    oldStart: Number(oldStart),
-    oldLines: Number(oldLines ?? 1),
-    newStart: Number(newStart),
-    newLines: Number(newLines ?? 1),
-  }));
-}
-
 /** Return the number of separately acceptable parts of a file; 1: only the whole file, for example when its diff was truncated. */
 export function units(file: FileDiff): number {
-  const isWhole = hunksOf(file.diff).length === file.hunks && !file.diff.includes(CUT);
-  return file.hunks > 1 && isWhole ? file.hunks : 1;
+  // Older daemons do not send `shownHunks`.
+  return file.hunks > 1 && file.shownHunks?.length === file.hunks ? file.hunks : 1;
 }
 
 export function fileChoice(choice: Choice, path: string): FileChoice {

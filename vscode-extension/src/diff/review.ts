@@ -5,7 +5,7 @@ import type { Answer } from "../permission/answers";
 import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { askerName } from "../explore/format";
-import { answers, choose, decide, edit, fileChoice, hunksOf, isEmpty, selected, together, undecided, units, type Choice } from "./choice";
+import { answers, choose, decide, edit, fileChoice, isEmpty, selected, together, undecided, units, type Choice } from "./choice";
 import { Drafts } from "./drafts";
 import { Proposals } from "./proposals";
 import { address, AFTER, BEFORE, proposedBy, title, type Proposed } from "./uris";
@@ -341,7 +341,7 @@ export class Review extends Observable {
   private proposedText({ requestId, path }: Proposed, { before, after }: PermissionContentResult): string {
     const file: FileDiff | undefined = this.pending(requestId)?.files.find((one) => one.path === path);
     const { left } = fileChoice(this.drafts.choice(requestId), path);
-    const hunks = file && units(file) > 1 ? hunksOf(file.diff) : [];
+    const hunks = file && units(file) > 1 ? file.shownHunks : [];
     return selected(before ?? "", after ?? "", hunks, left);
   }
 

@@ -4,6 +4,7 @@ import type {
   FileDiff,
   Goal,
   GoalStats,
+  Hunk,
   Message,
   Meter,
   Part,
@@ -182,7 +183,11 @@ export function grant(grantId: string, over: Partial<StoredGrant> = {}): StoredG
 
 export function file(path: string, over: Partial<FileDiff> = {}): FileDiff {
   const diff = `--- a/${path}\n+++ b/${path}\n@@ -1 +1 @@\n-a\n+b\n`;
-  return { path, kind: "update", diff, added: 1, removed: 1, movedFrom: null, hunks: 1, ...over };
+  return { path, kind: "update", diff, added: 1, removed: 1, movedFrom: null, hunks: 1, shownHunks: [hunk(2, 3, 1, 1, 1, 1)], ...over };
+}
+
+export function hunk(row: number, rows: number, oldStart: number, oldLines: number, newStart: number, newLines: number): Hunk {
+  return { row, rows, oldStart, oldLines, newStart, newLines };
 }
 
 export function goal(id: string, over: Partial<Goal> = {}): Goal {

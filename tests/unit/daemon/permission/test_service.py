@@ -178,6 +178,23 @@ async def test_accepting_some_hunks_leaves_the_others_unchanged() -> None:
     assert change.after == OLD.replace(b"line 20\n", b"line twenty\n")
 
 
+@pytest.mark.parametrize(("added", "shown"), [(1982, 2), (1983, 1), (1991, 1), (1992, 0)])
+async def test_a_cut_diff_names_the_hunks_that_it_shows(added: int, shown: int) -> None:
+    """Of a diff 2,000 rows are shown: two of names, 7 and the added ones of the first hunk, 9 of the second."""
+    inbox, asker = Inbox(), FakeAsker()
+    new = NEW.replace(b"line three\n", b"more\n" * added)
+    task = asyncio.create_task(
+        inbox.service.ask(asker, CallInfo("c", "patch"), two_files(FileChange(Path("/w/a.py"), OLD, new)))
+    )
+    await until(lambda: asker.asked_for)
+    (file,) = asker.asked_for[0].files
+    rows = file.diff.split("\n")
+    assert (file.hunks, len(file.shown_hunks)) == (2, shown)
+    assert [rows[hunk.row][:2] for hunk in file.shown_hunks] == ["@@"] * shown
+    inbox.service.reply(asker.asked_for[0].request_id, "once", None, "x")
+    await task
+
+
 async def test_edited_text_is_previewed_as_a_diff() -> None:
     inbox, asker = Inbox(), FakeAsker()
     ask = two_files(FileChange(Path("/w/a.py"), OLD, NEW), FileChange(Path("/w/b.py"), None, b"made\n"))

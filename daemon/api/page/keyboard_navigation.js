@@ -21,17 +21,28 @@ export function neighbour(view, node, key) {
   if (key === back) return view.nodes.get(view.incoming.get(node.key)?.[0]?.from ?? "");
   if (key === "Home") return view.dag.nodes[0];
   if (key === "End") return view.dag.nodes.at(-1);
-  if (key !== before && key !== after) return undefined;
+  if (key === before) return beside(view, node, -1, down);
+  return key === after ? beside(view, node, 1, down) : undefined;
+}
+
+/**
+ * Finds the nearest node beside a node.
+ * @param {DagView} view
+ * @param {DagNode} node
+ * @param {1 | -1} way -1: above, or left of it when the graph goes down
+ * @param {boolean} down
+ */
+function beside(view, node, way, down) {
   const here = view.layout?.places.get(node.key);
   if (!here) return undefined;
+  /** @type {DagNode | undefined} */
   let nearest;
   let least = Infinity;
   for (const one of view.dag.nodes) {
     const place = view.layout?.places.get(one.key);
     if (!place) continue;
     const [aside, along] = down ? [place.x - here.x, place.y - here.y] : [place.y - here.y, place.x - here.x];
-    const way = aside * (key === before ? -1 : 1);
-    const distance = way > 0 ? way + 2 * Math.abs(along) : Infinity;
+    const distance = aside * way > 0 ? aside * way + 2 * Math.abs(along) : Infinity;
     if (distance < least) [nearest, least] = [one, distance];
   }
   return nearest;

@@ -191,16 +191,7 @@ function place({ keys, edges }, first, track, width, gap, { ranks, across, passi
  * @param {Map<string, string>} track
  */
 function shiftsOf(keys, graph, rankAt, track) {
-  const home = track.get(keys[0] ?? "");
-  /** @type {{ line: number | null, least: number, most: number }[]} */
-  const ranks = Array.from({ length: rankAt.size }, () => ({ line: null, least: Infinity, most: -Infinity }));
-  for (const key of keys) {
-    const { x, y } = graph.node(key);
-    const rank = ranks[rankAt.get(y) ?? 0];
-    if (!rank) continue;
-    if (track.get(key) === home) rank.line = x;
-    [rank.least, rank.most] = [Math.min(rank.least, x), Math.max(rank.most, x)];
-  }
+  const ranks = ranksOf(keys, graph, rankAt, track);
   /** @type {number[]} */
   const shifts = [];
   for (let at = 0; at < ranks.length; ) {
@@ -212,6 +203,27 @@ function shiftsOf(keys, graph, rankAt, track) {
     for (; at < ranks.length && ranks[at]?.line !== null; at++) shifts.push(ranks[at]?.line ?? 0);
   }
   return shifts;
+}
+
+/**
+ * Returns where the main session is in each rank, and how far the rank reaches.
+ * @param {readonly string[]} keys
+ * @param {Graph} graph
+ * @param {Map<number, number>} rankAt
+ * @param {Map<string, string>} track
+ */
+function ranksOf(keys, graph, rankAt, track) {
+  const home = track.get(keys[0] ?? "");
+  /** @type {{ line: number | null, least: number, most: number }[]} */
+  const ranks = Array.from({ length: rankAt.size }, () => ({ line: null, least: Infinity, most: -Infinity }));
+  for (const key of keys) {
+    const { x, y } = graph.node(key);
+    const rank = ranks[rankAt.get(y) ?? 0];
+    if (!rank) continue;
+    if (track.get(key) === home) rank.line = x;
+    [rank.least, rank.most] = [Math.min(rank.least, x), Math.max(rank.most, x)];
+  }
+  return ranks;
 }
 
 /**

@@ -7,7 +7,7 @@ import { besideGoals, scopeOf } from "./scope.js";
 import { amount, duration, endWord, money, plain, statsWords, statusWord } from "./format.js";
 import { t } from "./l10n.js";
 
-/** @import { GoalStats, SessionView, Message, MessagesQuery, Part } from "./shapes.js" */
+/** @import { Branch, GoalStats, SessionView, Message, MessagesQuery, Part } from "./shapes.js" */
 
 const PAGE = 50;
 /** Longer texts, in characters, are cut until the user expands them. */
@@ -183,9 +183,7 @@ export class MessagesPane {
     try {
       do {
         this.again = false;
-        // In one branch, new messages follow all known ones. With several, those of a slow branch may belong between them.
-        const back = (this.mixed ? this.messages[0] : this.messages.at(-1))?.sequence ?? null;
-        const page = await this.answer(generation, () => newest((before) => this.ask(subject, before), back));
+        const page = await this.newer(subject, generation);
         if (!page) return;
         if (!page.joined) {
           this.startAnew();
@@ -199,6 +197,16 @@ export class MessagesPane {
     } finally {
       if (generation === this.generation) this.catching = false;
     }
+  }
+
+  /**
+   * @param {Subject} subject
+   * @param {number} generation
+   */
+  newer(subject, generation) {
+    // In one branch, new messages follow all known ones. With several, those of a slow branch may belong between them.
+    const back = (this.mixed ? this.messages[0] : this.messages.at(-1))?.sequence ?? null;
+    return this.answer(generation, () => newest((before) => this.ask(subject, before), back));
   }
 
   /**
@@ -249,7 +257,7 @@ export class MessagesPane {
  * @param {string} status
  * @param {GoalStats | null} stats
  */
-const factsOf = (status, stats) => [status, stats && stats.messageCount ? statsWords(stats) : ""].filter(Boolean).join(" · ");
+const factsOf = (status, stats) => [status, stats?.messageCount ? statsWords(stats) : ""].filter(Boolean).join(" · ");
 
 /**
  * Returns the current state of the subject.
@@ -261,9 +269,8 @@ function nowOf({ goalId, branchId, descendants, beside }, { branches, goalTree }
   const branch = branchId === null ? null : branches[branchId];
   if (goalId === null) {
     if (!branch) return null;
-    const whole = branch.cumulativeStats ?? null;
-    const stats = !beside ? whole : branch.goalTree ? besideGoals(branch, scopeOf(branch.goalTree, branches, branchId)) : null;
     const place = branch.node ? ` · ${t("on {0}", plain(branch.node))}` : "";
+    const stats = beside ? statsBeside(branch, branches, branchId) : (branch.cumulativeStats ?? null);
     return { status: `${statusWord(branch.status)}${place}`, stats, text: branch.summary ?? "" };
   }
   const goal = (branchId === null ? goalTree : branch?.goalTree)?.goals.find((one) => one.id === goalId);
@@ -271,6 +278,13 @@ function nowOf({ goalId, branchId, descendants, beside }, { branches, goalTree }
   const stats = descendants ? goal.cumulativeStats : goal.selfStats;
   return { status: statusWord(goal.status), stats: stats ?? null, text: goal.summary ?? goal.mergeSummary ?? "" };
 }
+
+/**
+ * @param {Branch} branch
+ * @param {SessionView["branches"]} branches
+ * @param {string | null} branchId
+ */
+const statsBeside = (branch, branches, branchId) => (branch.goalTree ? besideGoals(branch, scopeOf(branch.goalTree, branches, branchId)) : null);
 
 /**
  * @param {string | null} branchId

@@ -93,8 +93,15 @@ export class NumbersView {
       setTimeout(() => asked === this.asked && !this.place.hidden && void this.show(), AGAIN_MS);
       return;
     }
-    if (asked !== this.asked) return;
-    const { groups, more } = answer;
+    if (asked === this.asked) this.draw(by, days, answer);
+  }
+
+  /**
+   * @param {string} by
+   * @param {string} days
+   * @param {{ groups: Group[], more: boolean }} answer
+   */
+  draw(by, days, { groups, more }) {
     this.note.textContent = groups.length === 0 ? t("Nothing happened in this time.") : more ? t("Only the first {0} groups are shown.", groups.length) : "";
     const daily = by === "day" ? everyDay(groups, new Date().toISOString().slice(0, 10), days ? Number(days) : null) : null;
     this.plots.replaceChildren(...(groups.length > 0 ? MEASURES.map((measure) => plot(measure, daily ?? groups.slice(0, MOST_ROWS), daily !== null)) : []));

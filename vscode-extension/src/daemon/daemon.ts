@@ -134,7 +134,6 @@ export class Daemon implements vscode.Disposable {
   }
 
   private async attempt(generation: number, lost: boolean): Promise<Connection> {
-    const { output } = this.around;
     for (let n = 0; ; n++) {
       await this.pause(backoff(n));
       if (generation !== this.generation) throw this.givenUp();
@@ -144,15 +143,19 @@ export class Daemon implements vscode.Disposable {
         this.connecting = undefined;
         return connection;
       } catch (error) {
-        const problem = asProblem(error);
-        if (generation !== this.generation) throw problem;
-        output.warn(`${problem.code}: ${problem.message}`);
-        if (problem.passing && n + 1 < MAX_ATTEMPTS) continue;
-        this.connecting = undefined;
-        this.set(problem.code === "noFolder" ? { phase: "noFolder" } : { phase: "failed", problem });
-        throw problem;
+        this.failed(asProblem(error), generation, n + 1 < MAX_ATTEMPTS);
       }
     }
+  }
+
+  /** Return if it is worth trying again; throw the problem otherwise. */
+  private failed(problem: Problem, generation: number, more: boolean): void {
+    if (generation !== this.generation) throw problem;
+    this.around.output.warn(`${problem.code}: ${problem.message}`);
+    if (problem.passing && more) return;
+    this.connecting = undefined;
+    this.set(problem.code === "noFolder" ? { phase: "noFolder" } : { phase: "failed", problem });
+    throw problem;
   }
 
   private async open(generation: number): Promise<Connection> {

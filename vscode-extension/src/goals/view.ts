@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import { oneLine } from "../explore/format";
 import { asksFor, explorationOf } from "../explore/view";
 import type { FileHistory } from "../history/model";
-import type { GoalTree } from "../protocol.gen";
+import type { Goal, GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { changedGoals, childrenOf, drop, goalNumbers, goalOf, matchingGoals, NO_GOALS, progress } from "./tree";
 import type { Branches } from "../session/state";
@@ -193,9 +193,13 @@ export class GoalsView
     item.id = `${this.sessions.sessionId}:${element}${isFound ? ":found" : folded ? ":folded" : ""}`;
     if (inBranch === undefined) item.command = { command: "goalwright.showGoal", title: t("Show it in the chat"), arguments: [goal.id] };
     // Commands for goals apply to the session's goals only, because a branch controls its own plan.
-    item.contextValue = inBranch === undefined ? `goal.${goal.status}${shown.current ? ".current" : ""}${this.withChanges.has(goal.id) ? ".changed" : ""}` : "branchGoal";
+    item.contextValue = inBranch === undefined ? this.context(goal, shown.current) : "branchGoal";
     if (shown.abandoned) item.resourceUri = vscode.Uri.from({ scheme: ABANDONED, path: `/${goal.id}` });
     return item;
+  }
+
+  private context({ id, status }: Goal, current: boolean): string {
+    return `goal.${status}${current ? ".current" : ""}${this.withChanges.has(id) ? ".changed" : ""}`;
   }
 
   /** Create the tooltip on hover, so that its numbers are current without redrawing rows for each change. */

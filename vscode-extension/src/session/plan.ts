@@ -58,12 +58,17 @@ function stepsIn(list: readonly unknown[], depth: number): readonly PlannedStep[
   const found: PlannedStep[] = [];
   for (const one of list) {
     const fields: Record<string, unknown> = typeof one === "string" ? { goal: one } : typeof one === "object" && one !== null ? { ...one } : {};
-    const goal = typeof fields["goal"] === "string" ? fields["goal"] : "keep" in fields ? t("Goal {0}, unchanged", String(fields["keep"])) : "";
-    if (!goal.trim()) return undefined;
+    const goal = goalIn(fields);
+    if (!goal) return undefined;
     const steps = depth > 1 && Array.isArray(fields["steps"]) ? (stepsIn(fields["steps"], depth - 1) ?? []) : [];
-    found.push({ goal: goal.trim(), steps });
+    found.push({ goal, steps });
   }
   return found;
+}
+
+function goalIn(fields: Record<string, unknown>): string {
+  if (typeof fields["goal"] === "string") return fields["goal"].trim();
+  return "keep" in fields ? t("Goal {0}, unchanged", String(fields["keep"])) : "";
 }
 
 /** Words of a screen reader for each operation on a goal. */

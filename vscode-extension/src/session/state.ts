@@ -276,14 +276,18 @@ function changed(next: SessionState, event: Event): SessionState {
     case "model_retry":
       return { ...next, retry: { attempt: event.attempt, attempts: event.attempts, delayS: event.delayS, reason: event.reason } };
     case "notice":
-      if (event.code === AWAITED) return withStatus(next, "waiting");
-      if (event.code === MADE) return withStatus(next, "running");
-      if (event.code === NoticeCode.COMPACTION_BEGINS) return { ...next, compacting: !next.turning };
-      if (event.code === NoticeCode.COMPACTION_DONE || event.code === NoticeCode.COMPACTION) return { ...next, compacting: false };
-      return isJobEnd(event.code) ? { ...next, jobs: { ...next.jobs, [event.about]: event.exitCode } } : next;
+      return noticed(next, event);
     default:
       return next;
   }
+}
+
+function noticed(next: SessionState, { code, about, exitCode }: Event & { event: "notice" }): SessionState {
+  if (code === AWAITED) return withStatus(next, "waiting");
+  if (code === MADE) return withStatus(next, "running");
+  if (code === NoticeCode.COMPACTION_BEGINS) return { ...next, compacting: !next.turning };
+  if (code === NoticeCode.COMPACTION_DONE || code === NoticeCode.COMPACTION) return { ...next, compacting: false };
+  return isJobEnd(code) ? { ...next, jobs: { ...next.jobs, [about]: exitCode } } : next;
 }
 
 /** Return the line for an event after `items`, for live and stored events; undefined when it needs none. */

@@ -2,7 +2,7 @@
  * Math in answers: inline `$…$` and `\(…\)`, block `$$…$$` and `\[…\]`. The library that creates MathML is a separate
  * script, loaded with the first formula. Until then, and for invalid formulas, the source is shown.
  */
-import type { MarkdownIt as Markdown } from "markdown-it";
+import type { MarkdownIt as Markdown, StateBlock } from "markdown-it";
 
 type Render = (source: string, display: boolean) => string;
 
@@ -46,31 +46,34 @@ export function withMath(md: Markdown): void {
     state.pos += found.whole.length;
     return true;
   });
-  md.block.ruler.before("fence", "math_block", (state, from, to, silent) => {
-    const line = (index: number): string => state.src.slice((state.bMarks[index] ?? 0) + (state.tShift[index] ?? 0), state.eMarks[index]);
-    const open = /^(\$\$|\\\[)/.exec(line(from))?.[1];
-    if (!open) return false;
-    const close = open === "$$" ? /\$\$\s*$/ : /\\\]\s*$/;
-    for (let last = from; last < to; last++) {
-      // The enclosing list item or quotation ends here.
-      if (last > from && !state.isEmpty(last) && (state.sCount[last] ?? 0) < state.blkIndent) return false;
-      const text = last === from ? line(from).slice(2) : line(last);
-      if (!close.test(text) || (last === from && text.trim() === "$$")) continue;
-      if (silent) return true;
-      const lines = Array.from({ length: last - from + 1 }, (_, index) => line(from + index));
-      const whole = lines.join("\n").trim();
-      Object.assign(state.push("math", "", 0), { block: true, content: whole.slice(2, -2).trim(), info: "display", markup: whole });
-      state.line = last + 1;
-      return true;
-    }
-    return false;
-  });
+  md.block.ruler.before("fence", "math_block", blockMath);
   md.renderer.rules["math"] = (tokens, index) => {
     const token = tokens[index];
     const drawn = token && draw(token.content, token.info === "display");
     if (!token || !drawn) return `<code>${escape(token?.markup ?? "")}</code>`;
     return token.info === "display" ? `<div class="math" tabindex="0">${drawn}</div>` : drawn;
   };
+}
+
+/** Read a formula that has whole lines of its own. */
+function blockMath(state: StateBlock, from: number, to: number, silent: boolean): boolean {
+  const line = (index: number): string => state.src.slice((state.bMarks[index] ?? 0) + (state.tShift[index] ?? 0), state.eMarks[index]);
+  const open = /^(\$\$|\\\[)/.exec(line(from))?.[1];
+  if (!open) return false;
+  const close = open === "$$" ? /\$\$\s*$/ : /\\\]\s*$/;
+  for (let last = from; last < to; last++) {
+    // The enclosing list item or quotation ends here.
+    if (last > from && !state.isEmpty(last) && (state.sCount[last] ?? 0) < state.blkIndent) return false;
+    const text = last === from ? line(from).slice(2) : line(last);
+    if (!close.test(text) || (last === from && text.trim() === "$$")) continue;
+    if (silent) return true;
+    const lines = Array.from({ length: last - from + 1 }, (_, index) => line(from + index));
+    const whole = lines.join("\n").trim();
+    Object.assign(state.push("math", "", 0), { block: true, content: whole.slice(2, -2).trim(), info: "display", markup: whole });
+    state.line = last + 1;
+    return true;
+  }
+  return false;
 }
 
 /**

@@ -182,10 +182,7 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
         const growing = streaming && index === last;
         switch (part?.type) {
           case "text":
-            if (steps && part.text.trim()) return <Planned key={index} steps={steps} />;
-            // Hide JSON while it streams, because it is unreadable.
-            if (plans && streaming && /^\s*(```|[{[])/.test(part.text)) return <p key={index} class="working shimmer">{t("Planning…")}</p>;
-            return part.text.trim() ? <Markdown key={index} text={part.text} /> : null;
+            return <Answer key={index} text={part.text} steps={steps} planning={plans && streaming} />;
           case "reasoning":
             return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;
           case "reads":
@@ -206,6 +203,13 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
       })}
     </article>
   );
+}
+
+function Answer({ text, steps, planning }: { text: string; steps: ReturnType<typeof plannedParts>; planning: boolean | undefined }): JSX.Element | null {
+  if (steps && text.trim()) return <Planned steps={steps} />;
+  // Hide JSON while it streams, because it is unreadable.
+  if (planning && /^\s*(```|[{[])/.test(text)) return <p class="working shimmer">{t("Planning…")}</p>;
+  return text.trim() ? <Markdown text={text} /> : null;
 }
 
 function isPart(part: MessageProps["parts"][number]): part is Part {

@@ -279,10 +279,9 @@ function ProblemButton({ problem }: { problem: ProblemLine }): JSX.Element {
 }
 
 function Details({ view }: { view: ToolView }): JSX.Element {
-  const { call, diff, output, told, path, result, outputFile } = view;
+  const { call, diff, told, path, result, outputFile } = view;
   const looked = lookedAt(view);
-  // Users want a command's raw output; the text around it, and errors in full, are for the model.
-  const shown = call.name === "bash" ? output : result?.isError ? "" : (result?.content ?? output);
+  const shown = shownOutput(view);
   const words = visible(input(call.input));
   return (
     <div class="details">
@@ -300,6 +299,12 @@ function Details({ view }: { view: ToolView }): JSX.Element {
       {!looked && told !== shown && <Section title={t("Sent to the model")} text={told} folded={`told-${call.id}`} />}
     </div>
   );
+}
+
+/** Users want a command's raw output; the text around it, and errors in full, are for the model. */
+function shownOutput({ call, output, result }: ToolView): string {
+  if (call.name === "bash") return output;
+  return result?.isError ? "" : (result?.content ?? output);
 }
 
 function Section({ title, text, folded }: { title: string; text: string; folded: string | undefined }): JSX.Element | null {

@@ -110,21 +110,21 @@ function page(root: HTMLElement): void {
     facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)), words.filter(Boolean).join(" · "));
   }
 
+  function showAll(view: SessionView | null): void {
+    const before = saved();
+    const another = graph.traceId !== (view?.trace.traceId ?? "");
+    if (another && !pane.hidden) messages.close();
+    const same = before !== undefined && before.traceId === view?.trace.traceId;
+    graph.show(view, same ? before.expanded : [], same ? (before.root ?? null) : null);
+    remember();
+    if (another) clearSearch();
+    // Messages added before this state have no frames, so read them again.
+    messages.refresh();
+  }
+
   function receive(message: ToGraph): void {
-    if (message.type === "all") {
-      const { view } = message;
-      const before = saved();
-      const another = graph.traceId !== (view?.trace.traceId ?? "");
-      if (another && !pane.hidden) messages.close();
-      const same = before !== undefined && before.traceId === view?.trace.traceId;
-      graph.show(view, same ? before.expanded : [], same ? (before.root ?? null) : null);
-      remember();
-      if (another) clearSearch();
-      // Messages added before this state have no frames, so read them again.
-      messages.refresh();
-      return;
-    }
-    if ("request" in message) answered(message);
+    if (message.type === "all") showAll(message.view);
+    else if ("request" in message) answered(message);
     else if (message.traceId === graph.traceId) graph.apply(message.frames);
   }
 

@@ -1,6 +1,6 @@
 """The language of what users read: English, or a catalogue of translations.
 
-The English text is the key of a catalogue (``languages/zh-CN.json``), so English needs none and reads no file. The
+The English text is the key of a catalogue (``translations/zh-CN.json``), so English needs none and reads no file. The
 whole process has one language, set once when it starts. ``docs/language.md`` lists the translated texts.
 """
 
@@ -116,5 +116,5 @@ def catalogue(name: Language) -> dict[str, str]:
     import json
     from pathlib import Path
 
-    file = Path(__file__).parent / "languages" / f"{name}.json"
+    file = Path(__file__).parent / "translations" / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8"))

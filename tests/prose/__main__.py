@@ -37,7 +37,7 @@ _HISTORY = ("CHANGELOG.md", "tests/", "daemon/demo/", "vscode-extension/test/")
 _PROMPTS = ("tools/", "daemon/")
 _PRODUCT = ("goalwright", "daemon", "lsp_bridge", "tools")
 _CATALOGUES = (
-    "tools/languages/zh-CN.json",
+    "tools/translations/zh-CN.json",
     "vscode-extension/l10n/bundle.l10n.zh-cn.json",
     "daemon/api/page/zh-cn.json",
 )

@@ -188,7 +188,7 @@ def test_every_placeholder_is_given_a_value() -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_catalogue_is_sorted_and_complete(name: str) -> None:
-    file = ROOT / "tools" / "languages" / f"{name}.json"
+    file = ROOT / "tools" / "translations" / f"{name}.json"
     raw = file.read_text(encoding="utf-8")
     known = json.loads(raw)
     assert raw == json.dumps(dict(sorted(known.items())), ensure_ascii=False, indent=1) + "\n"

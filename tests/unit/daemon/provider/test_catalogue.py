@@ -327,7 +327,7 @@ async def test_providers_without_a_list_are_connected(
 
 
 def test_the_document_names_what_the_list_asks_for() -> None:
-    document = (Path(__file__).parents[3] / "docs" / "models.md").read_text("utf-8")
+    document = (Path(__file__).parents[4] / "docs" / "models.md").read_text("utf-8")
     for provider in catalogue.PROVIDERS:
         assert provider.name in document or provider.id == "custom", provider
         for name in (

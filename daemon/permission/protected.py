@@ -13,7 +13,14 @@ from msgspec import Struct
 
 from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches, regex
 from tools.files.protected_names import FOLDERS as EDIT_FOLDERS
-from tools.files.protected_names import GIT_FILES, OTHER_FILES, SHELL_FILES, WORKSPACE_FILE
+from tools.files.protected_names import (
+    GIT_FILES,
+    OTHER_FILES,
+    SECRET_FOLDERS,
+    SECRET_NAMES,
+    SHELL_FILES,
+    WORKSPACE_FILE,
+)
 from tools.localization import noted, t
 
 PROTECTED_PERMISSIONS = frozenset({"read", "edit"})
@@ -34,32 +41,8 @@ _ENV = Kind(noted("secrets in .env files"), ".env")
 _NO_SECRETS = (".example", ".sample", ".template", ".dist")
 
 SECRET_FILES: tuple[tuple[str, Kind], ...] = tuple(
-    (pattern, Kind(what, literal))
-    for what, entries in {
-        noted("a private key or certificate"): (
-            "*.pem *.key id_rsa* id_ed25519* id_ecdsa* id_dsa* *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk"
-        ),
-        noted("stored credentials"): (
-            ".netrc _netrc .git-credentials .pypirc .pgpass .npmrc .vault-token .htpasswd .boto .s3cfg"
-        ),
-    }.items()
-    for pattern in entries.split()
-    for literal in (pattern.strip("*"),)
+    (pattern, Kind(what, pattern.strip("*"))) for pattern, what in SECRET_NAMES.items()
 )
-SECRET_FOLDERS = {
-    ".ssh": noted("SSH keys and settings"),
-    ".gnupg": noted("GnuPG keys"),
-    ".aws": noted("credentials of AWS"),
-    ".kube": noted("credentials of Kubernetes"),
-    ".azure": noted("credentials of Azure"),
-    ".config/gcloud": noted("credentials of Google Cloud"),
-    ".config/gh": noted("credentials of GitHub"),
-    ".docker/config.json": noted("credentials of Docker"),
-    ".cargo/credentials": noted("credentials of Cargo"),
-    ".cargo/credentials.toml": noted("credentials of Cargo"),
-    ".password-store": noted("stored passwords"),
-    ".local/share/keyrings": noted("stored passwords"),
-}
 EDIT_FILES: tuple[tuple[str, Kind], ...] = (
     (f"*{WORKSPACE_FILE}", Kind(noted("a VS Code workspace"), WORKSPACE_FILE)),
     *((name, Kind(noted("a shell start-up file"), name)) for name in SHELL_FILES),

@@ -8,12 +8,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.files.protected_names import SECRET_FOLDERS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_ENTRIES = 5000
 MAX_S = 0.1
-_HOME_FOLDERS = ("", ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config/gcloud", ".config/gh", ".azure")
+_HOME_FOLDERS = (
+    "",
+    *SECRET_FOLDERS,
+    *dict.fromkeys(name.rpartition("/")[0] for name in SECRET_FOLDERS if "/" in name),
+)
 _PASSED_BY = frozenset({"node_modules", ".venv", "__pycache__", "objects"})
 
 

@@ -1,7 +1,7 @@
-"""Names that make other programs run something, so that changing them is more than changing a file. Pure data.
+"""Names of secrets, and names that make other programs run something. Pure data.
 
-The rules ask about them whatever broad rules allow (``daemon.permission.protected``), the sandbox keeps
-them from change.
+The rules ask about them whatever broad rules allow (``daemon.permission.protected``). The sandbox hides the secrets of
+the home folder and keeps the others from change.
 """
 
 from __future__ import annotations
@@ -21,6 +21,30 @@ def _each(what: str, *names: str) -> dict[str, str]:
     return dict.fromkeys(" ".join(names).split(), what)
 
 
+SECRET_NAMES = {
+    **_each(
+        noted("a private key or certificate"),
+        "*.pem *.key id_rsa* id_ed25519* id_ecdsa* id_dsa* *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk",
+    ),
+    **_each(
+        noted("stored credentials"),
+        ".netrc _netrc .git-credentials .pypirc .pgpass .npmrc .vault-token .htpasswd .boto .s3cfg",
+    ),
+}
+"""Descriptions of files with secrets by name, as wildcards, wherever they are."""
+SECRET_FOLDERS = {
+    ".ssh": noted("SSH keys and settings"),
+    ".gnupg": noted("GnuPG keys"),
+    ".aws": noted("credentials of AWS"),
+    ".kube": noted("credentials of Kubernetes"),
+    ".azure": noted("credentials of Azure"),
+    ".config/gcloud": noted("credentials of Google Cloud"),
+    ".config/gh": noted("credentials of GitHub"),
+    ".docker/config.json": noted("credentials of Docker"),
+    **_each(noted("credentials of Cargo"), ".cargo/credentials .cargo/credentials.toml"),
+    **_each(noted("stored passwords"), ".password-store .local/share/keyrings"),
+}
+"""Descriptions of folders, and files in folders, with secrets."""
 FOLDERS = {
     ".git": noted("git's own files"),
     ".goalwright": noted("Goalwright's settings"),

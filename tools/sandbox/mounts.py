@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from tools.files.protected_names import is_protected_name
+from tools.files.protected_names import SECRET_FOLDERS, SECRET_NAMES, is_protected_name
 from tools.files.regular_files import TRACES
 from tools.process.environment import words
 from tools.sandbox.git_files import (
@@ -34,14 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
 
-_HOME_SECRETS = words(
-    ".ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/hub .netrc _netrc .git-credentials .npmrc "
-    ".pypirc .pgpass .my.cnf .vault-token .s3cfg .boto .cargo/credentials .cargo/credentials.toml .terraform.d "
-    ".password-store .local/share/keyrings .config/op .mozilla .config/google-chrome .config/chromium .config/Code "
-    ".goalwright .bash_history .zsh_history .python_history .psql_history .mysql_history .sqlite_history "
-    ".node_repl_history .local/share/containers .env .claude.json .claude/.credentials.json .codex/auth.json .gemini "
-    ".m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .gem/credentials .config/rclone "
-    ".config/anthropic .config/openai"
+_HOME_SECRETS = frozenset(
+    {
+        *SECRET_FOLDERS,
+        *(name for name in SECRET_NAMES if "*" not in name),
+        *words(
+            ".docker .config/hub .my.cnf .terraform.d .config/op .mozilla .config/google-chrome .config/chromium "
+            ".config/Code .goalwright .bash_history .zsh_history .python_history .psql_history .mysql_history "
+            ".sqlite_history .node_repl_history .local/share/containers .env .claude.json .claude/.credentials.json "
+            ".codex/auth.json .gemini .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties "
+            ".gem/credentials .config/rclone .config/anthropic .config/openai"
+        ),
+    }
 )
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers.d")
 _NEW = ".new-file-of-a-command"

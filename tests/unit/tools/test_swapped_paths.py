@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.edit import EditInput, EditTool
+from tools.files.protected_names import SECRET_FOLDERS
 from tools.grep import GrepInput, GrepTool
 from tools.patch import PatchInput, PatchTool
 from tools.read import ReadInput, ReadTool
@@ -151,16 +152,19 @@ async def test_a_hard_link_is_asked_about_by_its_protected_name(ctx: FakeToolCon
     assert [access.target for access in ask.all_accesses] == ["harmless.txt", secret]
 
 
-async def test_a_hard_link_to_a_key_in_the_home_folder_is_asked_about(
-    ctx: FakeToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "name", [*(name if "." in name[1:] else f"{name}/key" for name in SECRET_FOLDERS), ".netrc"]
+)
+async def test_a_hard_link_to_a_secret_of_the_home_is_asked_about(
+    ctx: FakeToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    home = tmp_path.resolve() / "home"
-    (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh/id_rsa").write_text("KEY")
-    monkeypatch.setenv("HOME", str(home))
-    os.link(home / ".ssh/id_rsa", ctx.workspace / "notes")
+    secret = tmp_path.resolve() / "home" / name
+    secret.parent.mkdir(parents=True)
+    secret.write_text("KEY")
+    monkeypatch.setenv("HOME", str(tmp_path.resolve() / "home"))
+    os.link(secret, ctx.workspace / "notes")
     await ReadTool().run(ReadInput(file_path="notes"), ctx)
-    assert (home / ".ssh/id_rsa").as_posix() in [a.target for a in ctx.permission.asks[0].all_accesses]
+    assert secret.as_posix() in [a.target for a in ctx.permission.asks[0].all_accesses]
 
 
 async def test_search_leaves_out_hard_links_to_protected_files(ctx: FakeToolContext) -> None:

@@ -127,6 +127,8 @@ def preload(idle_s: float | None) -> int | None:
         write_private(paths.pid_file, b"%d\n" % os.getpid())
         code = _Code()
         import_all()
+        if os.sched_getscheduler(0) == os.SCHED_IDLE:  # see launch.start_preloader
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         if sum(1 for _ in Path("/proc/self/task").iterdir()) > 1:
             print("a library has started a thread: nothing can be forked safely", file=sys.stderr)
             return 1
@@ -177,8 +179,6 @@ def import_all() -> None:
     discover()
     for _ in build_ahead():
         pass
-    if os.sched_getscheduler(0) == os.SCHED_IDLE:  # see launch.start_preloader
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     gc.collect()
     gc.freeze()  # a collection in a fork would copy the pages of all objects
     gc.enable()

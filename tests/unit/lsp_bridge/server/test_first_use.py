@@ -26,3 +26,16 @@ def test_every_model_is_built_ahead() -> None:
     before, parts, *left = done.stdout.split()
     assert int(parts) > int(before) > 100
     assert left == []
+
+
+def test_all_is_imported_without_a_scheduler_to_ask() -> None:
+    """As on macOS, where ``make venv`` imports it all, too."""
+    code = (
+        "import os\n"
+        "for name in ('sched_getscheduler', 'sched_setscheduler', 'sched_param', 'SCHED_IDLE', 'SCHED_OTHER'):\n"
+        "    if hasattr(os, name): delattr(os, name)\n"
+        "from lsp_bridge.cli.preloader import import_all\n"
+        "import_all()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -52,6 +52,8 @@ def test_agents_are_measured_and_failures_are_reported(tmp_path: Path) -> None:
         assert run["request_bytes"] > 100
         assert len(run["reads_ms"]) == len(run["edits_ms"]) == 1
         assert name in done.stdout
+    [editor] = rows[off + "no daemon, first prompt of VS Code"]["runs"]
+    assert editor["start_s"] > 0
     if sys.platform == "linux":
         [floor], [ours] = rows["floor"]["memory"], rows[off + "no daemon"]["memory"]
         assert floor["processes"] == 1
@@ -71,3 +73,28 @@ def test_a_wrong_peers_file_is_said_before_anything_is_measured(tmp_path: Path) 
     assert done.returncode == 2
     assert "no agent 'nobody' is known; known are pi, codex, opencode, claude-code" in done.stderr
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.timeout(600)
+def test_sessions_are_measured_as_they_grow() -> None:
+    small = "LENGTHS, EDGE, MESSAGES, IDLE, TURNS, TURN_CALLS, LEFT_S, EVENTS = (6,), 4, 8, 2, 2, 2, 0.0, 800"
+    code = (
+        "import asyncio\n"
+        "from tests.evals.benchmarks import sessions\n"
+        "from tests.evals.benchmarks.stage import Stage\n"
+        f"exec({small!r}, vars(sessions))\n"
+        "for part in (sessions.length, sessions.memory, sessions.opening):\n"
+        "    print(*asyncio.run(part(Stage(1, print))), sep='\\n')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=580, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in (
+        "overhead of the last 4 of 6 calls'",
+        "overhead of the last 4 of 6 calls, a goal in focus'",
+        "memory: a session of 8 messages, just ended'",
+        "memory: each, left for 0 s'",
+        "opening: the newest page of 800 events, stale metadata'",
+    ):
+        assert f"Measure(name='{name}" in done.stdout

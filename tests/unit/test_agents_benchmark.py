@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from daemon.model.events import MessageAdded
+from daemon.model.messages import Message, ToolResultPart
+from daemon.model.traces import Trace
+from daemon.store.files import FileTraceStore
 from tests.evals.benchmarks.agents import adapters, workload
 from tests.evals.benchmarks.agents.installation import without_byte_code
 from tests.evals.benchmarks.agents.summary import (
@@ -27,6 +34,7 @@ from tests.evals.benchmarks.agents.summary import (
     to_json,
 )
 from tests.evals.benchmarks.agents.workload import Call
+from tests.evals.benchmarks.sessions import edges
 from tests.support.fakes.model_replies import Reply
 from tests.support.fakes.model_wires import frames
 
@@ -127,6 +135,18 @@ def test_the_report_has_every_row_and_every_target() -> None:
     assert "pi: pi ended with exit code 1" in shown
 
 
+def test_edits_without_a_verdict_are_shown_of_all_runs() -> None:
+    runs = [replace(run(edits=(5.0, 6.0)), unjudged=missed) for missed in (0, 1)]
+    rows = [Row(GOALWRIGHT, NO_DAEMON, True, runs), row("pi", "", run(edits=(5.0,)))]
+    assert "1 of 4 edits" in report(rows, [], [])
+    assert "of 1 edits" not in report(rows, [], [])
+
+
+def test_the_edges_of_a_session_have_as_many_reads_as_edits() -> None:
+    grown = run(reads=(1.0, 2.0, 100.0, 30.0, 40.0), edits=(3.0, 4.0, 100.0, 50.0, 60.0))
+    assert edges(grown, 4) == (2.5, 45.0)
+
+
 def test_the_json_has_each_run_and_the_medians() -> None:
     found = to_json(row("pi", "", run(1.0, (4.0,), (6.0,)), run(2.0)))
     assert [one["start_s"] for one in found["runs"]] == [1.0, 2.0]
@@ -144,10 +164,16 @@ def test_reads_and_edits_of_the_same_file_take_turns() -> None:
 
 
 def test_a_second_run_has_files_of_its_own() -> None:
-    most = workload.MOST_CALLS // 2
-    for count in (2, 3, 40, most):
+    for count in (2, 3, 40, 199):
         first = {call.path for call in workload.calls(count)}
         assert not first & {call.path for call in workload.calls(count, count // 2 + 1)}
+
+
+def test_the_repository_is_large_enough_for_all_calls(tmp_path: Path) -> None:
+    count = workload.FILES + 51
+    workload.plant(tmp_path, workload.files_for(count))
+    both = [*workload.calls(count), *workload.calls(count, count // 2 + 1)]
+    assert all(call.old in (tmp_path / call.path).read_text() for call in both)
 
 
 def test_edits_fit_the_repository_and_are_missed_until_made(tmp_path: Path) -> None:
@@ -237,6 +263,42 @@ def test_diagnostics_are_only_off_when_asked(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     adapters.goalwright(Path("goalwright"), diagnostics=False).prepare(tmp_path, "")
     assert (tmp_path / ".goalwright" / "config.json").read_text() == '{"diagnostics": false}'
+
+
+def test_no_limit_of_the_settings_ends_a_long_run() -> None:
+    arguments = " ".join(adapters.goalwright(Path("goalwright"), diagnostics=True).arguments())
+    assert "--max-steps 0 --max-usd 0" in arguments
+
+
+def test_edits_without_a_fresh_verdict_are_counted(tmp_path: Path) -> None:
+    shipped = adapters.goalwright(Path("goalwright"), diagnostics=True)
+    store_results(tmp_path / ".trace", "20260101-000000-aaaaaa", [adapters.NO_VERDICT])
+    store_results(tmp_path / ".trace", "20260102-000000-aaaaaa", ["clean", adapters.NO_VERDICT, "problems"])
+    assert shipped.unjudged(tmp_path) == 1
+    assert adapters.goalwright(Path("goalwright"), diagnostics=False).unjudged(tmp_path) is None
+
+
+def store_results(root: Path, trace_id: str, verdicts: list[str]) -> None:
+    """Store a session with an edit for each verdict."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    with closing(FileTraceStore(root)) as store:
+        store.create(Trace(trace_id=trace_id, workspace="/w", created_at=now, updated_at=now))
+        for number, verdict in enumerate(verdicts, 1):
+            part = ToolResultPart(
+                tool_call_id=f"c{number}", name="edit", content="", metadata={"verdict": verdict}
+            )
+            message = Message(
+                message_id=f"msg_{number:06d}_aaaaaa",
+                trace_id=trace_id,
+                role="tool",
+                sequence=number,
+                goal_id=None,
+                tool_call_id=part.tool_call_id,
+                content=(part,),
+                description="edit",
+                created_at=now,
+            )
+            store.append(MessageAdded(trace_id=trace_id, time=now, message=message))
 
 
 def test_a_patch_for_codex_is_a_custom_call_on_the_wire(tmp_path: Path) -> None:

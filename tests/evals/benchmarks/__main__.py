@@ -30,12 +30,12 @@ from tests.evals.benchmarks import (
     page,
     permissions,
     restores,
+    sessions,
     traces,
     watch,
 )
 from tests.evals.benchmarks.agents.adapters import PEERS_FILE
 from tests.evals.benchmarks.agents.compare import GROUPS, Options, compare
-from tests.evals.benchmarks.agents.workload import MOST_CALLS
 from tests.evals.benchmarks.context import report as context
 from tests.evals.benchmarks.measures import Measure, table
 from tests.evals.benchmarks.stage import Stage
@@ -57,6 +57,9 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "watch": watch.measure,
     "chat": chat.measure,
     "lag": lag.measure,
+    "length": sessions.length,
+    "memory": sessions.memory,
+    "opening": sessions.opening,
 }
 
 
@@ -76,7 +79,7 @@ def main() -> int:
     failed = False
     if not args.only:
         groups = args.agents or GROUPS
-        options = Options(max(1, args.runs or 3), min(max(2, args.calls), MOST_CALLS), groups, args.peers)
+        options = Options(max(1, args.runs or 3), max(2, args.calls), groups, args.peers)
         try:
             compared = asyncio.run(compare(options, _say))
         except ValueError as error:

@@ -6,6 +6,7 @@ this repository. The names of their tools and settings are those of the versions
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from daemon.store.files import FileTraceStore
 from tests.evals.benchmarks.agents.workload import PROMPT, Call
 from tests.support.fakes import model_replies
 
@@ -22,6 +24,7 @@ _FLOOR = Path(__file__).with_name("floor_agent.py")
 _KEY = "sk-ant-not-a-real-key"
 _MODEL = "claude-sonnet-4-5"
 _CODEX_MODEL = "gpt-5.5"
+NO_VERDICT = "no_fresh_answer"
 _CLOSED_PORT = "http://127.0.0.1:9"
 
 
@@ -40,24 +43,42 @@ class Agent:
     """Its variables, for the base URL of the model server."""
     prepare: Callable[[Path, str], None] = lambda home, url: None
     """Writes its settings into a home, for the base URL of the model server."""
+    beside: tuple[model_replies.Call, ...] = ()
+    """Calls that the model makes beside the first one of the work."""
+    unjudged: Callable[[Path], int | None] = lambda repository: None
+    """How many edits of its last session have no fresh verdict of a language server. None: it has no servers."""
 
 
-def goalwright(program: Path, *, diagnostics: bool) -> Agent:
-    """Goalwright as it is shipped, or without language servers."""
+def goalwright(program: Path, *, diagnostics: bool, goal: str = "", **settings: Any) -> Agent:
+    """Goalwright as it is shipped, or without language servers. ``goal``: one to work on; ``settings``: others than
+    those that are shipped."""
+    if not diagnostics:
+        settings["diagnostics"] = False
 
     def prepare(home: Path, url: str) -> None:
-        if not diagnostics:
-            _write(home / ".goalwright" / "config.json", json.dumps({"diagnostics": False}))
+        if settings:
+            _write(home / ".goalwright" / "config.json", json.dumps(settings))
 
     return Agent(
         "Goalwright",
         (str(program),),
-        lambda: ("run", "--yes", PROMPT),
+        # An unattended run would end after 200 model calls.
+        lambda: ("run", "--yes", "--max-steps", "0", "--max-usd", "0", PROMPT),
         lambda call, root: _named(call, "read", "edit", "file_path", "old_string", "new_string"),
         # So that no Ollama that runs here is found by chance.
         lambda url: _anthropic(url) | {"OLLAMA_HOST": _CLOSED_PORT},
         prepare,
+        (model_replies.Call("goal", {"add": goal, "focus": "1"}),) if goal else (),
+        _unjudged if diagnostics else lambda repository: None,
     )
+
+
+def _unjudged(repository: Path) -> int:
+    """Count the stored results of the newest session that say so."""
+    with contextlib.closing(FileTraceStore(repository / ".trace")) as store:
+        messages = store.messages(max(store.trace_ids()))
+    results = (message.tool_result() for message in messages)
+    return sum(result is not None and result.metadata.get("verdict") == NO_VERDICT for result in results)
 
 
 def floor() -> Agent:

@@ -16,10 +16,12 @@ from typing import Any
 from lsp_bridge.cli.preloaded import preloader_paths
 from tests.evals.benchmarks.agents import adapters, summary
 from tests.evals.benchmarks.agents.adapters import Agent
+from tests.evals.benchmarks.agents.editor import first_prompt
 from tests.evals.benchmarks.agents.installation import installed_program, without_byte_code
 from tests.evals.benchmarks.agents.play import main_requests, play, play_for_memory, wire_alone
 from tests.evals.benchmarks.agents.stand import AgentFailedError, Stand, adopt_orphans, stand
 from tests.evals.benchmarks.agents.summary import (
+    EDITOR,
     JUST_STARTED,
     NO_BYTE_CODE,
     NO_DAEMON,
@@ -28,7 +30,7 @@ from tests.evals.benchmarks.agents.summary import (
     USED_HOME,
     Row,
 )
-from tests.evals.benchmarks.agents.workload import calls, plant
+from tests.evals.benchmarks.agents.workload import calls, files_for, plant
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_server import ModelServer
 
@@ -87,7 +89,7 @@ async def compare(options: Options, say: Callable[[str], None]) -> Compared:
     adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="gwb-") as folder:
         repository = Path(folder) / "shop"
-        plant(repository)
+        plant(repository, files_for(options.calls))
         async with ModelServer() as server:
             bench = _Bench(options, server, repository, say)
             for turn in range(options.runs):
@@ -143,8 +145,17 @@ class _Bench:
             await place.run([*agent.command, "start"], agent.env(self._server.url))
             started.runs.append(await play(agent, place, self._work, self._server))
             second.runs.append(await play(agent, place, self._more_work, self._server))
-        if not diagnostics and sys.platform == "linux":
+        if diagnostics:
+            return
+        await self._editor(agent, self._row(agent, EDITOR, diagnostics))
+        if sys.platform == "linux":
             await self._preloaded(agent, self._row(agent, PRELOADED, diagnostics))
+
+    async def _editor(self, agent: Agent, row: Row) -> None:
+        """Only the start: an editor has no command that ends."""
+        self._say(f"  {row.name}")
+        async with self._attempt(agent, row) as place:
+            row.runs.append(await play(agent, place, (), self._server, first_prompt))
 
     async def _preloaded(self, agent: Agent, row: Row) -> None:
         """As when a daemon has ended, or another folder had one: the preloader that it left is there."""
@@ -158,7 +169,7 @@ class _Bench:
     async def floor(self) -> None:
         """The agent that does no more than it must; its requests are also those of the wire alone."""
         agent = adapters.floor()
-        await self._alone(agent, self._row(agent))
+        await self._alone(agent, self._row(agent), keep=True)
         self.wire_ms += await wire_alone([request.json for request in main_requests(self._server)])
 
     async def peer(self, agent: Agent) -> None:
@@ -167,14 +178,14 @@ class _Bench:
             return  # it fails again, and some take minutes for it
         await self._alone(agent, self._row(agent), self._row(agent, USED_HOME))
 
-    async def _alone(self, agent: Agent, row: Row, again: Row | None = None) -> None:
+    async def _alone(self, agent: Agent, row: Row, again: Row | None = None, *, keep: bool = False) -> None:
         """A run for the memory and one for the times, each in a home that the agent has never seen."""
         self._say(f"  memory of {row.name}")
         async with self._attempt(agent, row) as place:
             row.memory.append(await play_for_memory(agent, place, self._work, self._server))
         self._say(f"  {row.name}")
         async with self._attempt(agent, row, *([] if again is None else [again])) as place:
-            row.runs.append(await play(agent, place, self._work, self._server))
+            row.runs.append(await play(agent, place, self._work, self._server, keep=keep))
             if again is not None:
                 again.runs.append(await play(agent, place, self._more_work, self._server))
 

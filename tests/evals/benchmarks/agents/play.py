@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,34 @@ from tests.support.fakes.model_server import ModelServer, Recorded
 
 Json = dict[str, Any]
 _CLIENT = Path(__file__).with_name("null_client.py")
+_LAST = 4
+"""How many of the last messages of a request can have what the last call has read."""
+Starter = Callable[[Agent, Stand, str], Awaitable[tuple[float, float]]]
+"""Has an agent do its task, for the base URL of the model server. Returns when it began and ended, as ``Stand.run``."""
 
 
-async def play(agent: Agent, place: Stand, work: Sequence[Call], server: ModelServer) -> Run:
-    """Have the agent do the work, and check that it did. Raises AgentFailedError when it did not."""
-    server.begin(())
-    server.choose = _replies(agent, work, place.repository)
+async def play(
+    agent: Agent,
+    place: Stand,
+    work: Sequence[Call],
+    server: ModelServer,
+    start: Starter | None = None,
+    *,
+    keep: bool = False,
+) -> Run:
+    """Have the agent do the work, and check that it did. Raises AgentFailedError when it did not.
+
+    ``start``: by default its command. With ``keep`` the server remembers what was in the requests: those of a thousand
+    calls would fill the memory.
+    """
+    start = start or functools.partial(_command, within_s=180.0 + len(work))
+    begin(agent, place, work, server, keep=keep)
     before = cpu_s()
     with _undisturbed():
-        began, ended = await place.run([*agent.command, *agent.arguments()], agent.env(server.url))
+        began, ended = await start(agent, place, server.url)
     busy = cpu_s() - before
     asked = main_requests(server)
-    _check(agent, place, work, server, asked)
+    check(agent, place, work, server)
     gaps = _gaps(asked)
     return Run(
         start_s=asked[0].received_at - began,
@@ -42,7 +59,12 @@ async def play(agent: Agent, place: Stand, work: Sequence[Call], server: ModelSe
         work_s=ended - began,
         cpu_s=busy,
         request_bytes=int(asked[0].headers.get("content-length", 0)) or len(json.dumps(asked[0].json)),
+        unjudged=agent.unjudged(place.repository) if work else None,
     )
+
+
+async def _command(agent: Agent, place: Stand, url: str, *, within_s: float) -> tuple[float, float]:
+    return await place.run([*agent.command, *agent.arguments()], agent.env(url), within_s)
 
 
 async def play_for_memory(agent: Agent, place: Stand, work: Sequence[Call], server: ModelServer) -> Memory:
@@ -73,18 +95,33 @@ def main_requests(server: ModelServer) -> list[Recorded]:
     return [request for request in server.requests if request.json.get("tools")]
 
 
-def _replies(agent: Agent, work: Sequence[Call], root: Path) -> Callable[[Json, str], ReplyLike]:
+def begin(
+    agent: Agent, place: Stand, work: Sequence[Call], server: ModelServer, *, keep: bool = False
+) -> None:
+    """Have the server ask for the work from now on, and look at what comes back."""
     left = iter(work)
+    beside = agent.beside
+    read: Call | None = None
 
     def choose(request: Json, wire: str) -> ReplyLike:
+        nonlocal beside, read
+        if not keep and len(server.requests) > 1:
+            server.requests[-2].json = {"tools": bool(server.requests[-2].json.get("tools"))}
         if not request.get("tools"):
             return Reply(text="Limits of the shop")
+        # Each line must have come back with the request after the read, before any edit names it.
+        told: list[Any] = request.get("messages") or request.get("input") or []
+        if read is not None and read.old not in json.dumps(told[-_LAST:]):
+            server.rejected.append(f"what was read of {read.path} was not sent to the model")
         call = next(left, None)
+        read = call if call is not None and call.kind == "read" else None
         if call is None:
             return Reply(text=SAID_LAST)
-        return Reply(text=f"Now I {call.kind} {call.path}.", tool_calls=(agent.tool(call, root),))
+        calls, beside = (*beside, agent.tool(call, place.repository)), ()
+        return Reply(text=f"Now I {call.kind} {call.path}.", tool_calls=calls)
 
-    return choose
+    server.begin(())
+    server.choose = choose
 
 
 def _gaps(asked: Sequence[Recorded]) -> list[float]:
@@ -96,18 +133,13 @@ def _gaps(asked: Sequence[Recorded]) -> list[float]:
     return found
 
 
-def _check(
-    agent: Agent, place: Stand, work: Sequence[Call], server: ModelServer, asked: Sequence[Recorded]
-) -> None:
-    """Whether what was measured is the work."""
+def check(agent: Agent, place: Stand, work: Sequence[Call], server: ModelServer) -> None:
+    """Raise AgentFailedError when what was measured is not the work."""
+    asked = main_requests(server)
     wrong = [*server.rejected, *server.problems]
     if len(asked) != len(work) + 1:
         wrong.append(f"{len(asked)} requests instead of {len(work) + 1}")
     wrong += [f"{path} was not edited" for path in unfinished(place.repository, list(work))]
-    # Each line must have come back with the request after the read, before any edit names it.
-    for call, request in zip(work, asked[1:], strict=False):
-        if call.kind == "read" and call.old not in json.dumps(request.json):
-            wrong.append(f"what was read of {call.path} was not sent to the model")
     wrong += [f"status {request.status} was answered" for request in asked if request.status != 200]
     wrong += ["it did not wait for the end of an answer" for before in asked[:-1] if before.ended_at is None]
     if wrong:

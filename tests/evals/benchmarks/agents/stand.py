@@ -25,7 +25,6 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _PR_SET_CHILD_SUBREAPER = 36
 """Option of ``prctl``, see linux/prctl.h."""
 _END_S = 5.0
-_RUN_S = 180.0
 _SAMPLE_S = 0.05
 
 
@@ -47,13 +46,19 @@ class Stand:
             **more,
         }
 
-    async def run(self, argv: Sequence[str], env: Mapping[str, str]) -> tuple[float, float]:
+    @property
+    def output(self) -> Path:
+        """What the last command printed."""
+        return self.home.parent / "output.txt"
+
+    async def run(
+        self, argv: Sequence[str], env: Mapping[str, str], within_s: float = 180.0
+    ) -> tuple[float, float]:
         """Run a command in the repository to its end. Raises AgentFailedError when it fails or does not end.
 
         Returns when it was spawned and when it had ended, in seconds of ``time.monotonic()``.
         """
-        log = self.home.parent / "output.txt"
-        with log.open("wb") as output:
+        with self.output.open("wb") as output:
             began = time.monotonic()
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -65,7 +70,7 @@ class Stand:
                 start_new_session=True,
             )
             try:
-                async with asyncio.timeout(_RUN_S):
+                async with asyncio.timeout(within_s):
                     code = await process.wait()
             except TimeoutError:
                 process.kill()
@@ -73,8 +78,8 @@ class Stand:
                 code = None
             ended = time.monotonic()
         if code != 0:
-            said = log.read_text("utf-8", "replace")[-2000:]
-            how = f"did not end within {_RUN_S:g} s" if code is None else f"ended with exit code {code}"
+            said = self.output.read_text("utf-8", "replace")[-2000:]
+            how = f"did not end within {within_s:g} s" if code is None else f"ended with exit code {code}"
             raise AgentFailedError(f"{' '.join(argv)} {how}:\n{said}")
         return began, ended
 

@@ -15,6 +15,7 @@ NO_DAEMON = "no daemon"
 PRELOADED = "no daemon, its preloader is there"
 JUST_STARTED = "daemon just started, first session"
 SECOND = "second session of that daemon"
+EDITOR = "no daemon, first prompt of VS Code"
 USED_HOME = "second run in that home"
 _REQUEST_KB = 16.0
 _MEMORY_MB = 100.0
@@ -37,6 +38,8 @@ class Run:
     """Processor time of all processes of the agent, from the spawn to the end of the command."""
     request_bytes: int
     """The body of the first request."""
+    unjudged: int | None = None
+    """How many edits got no fresh verdict of a language server. None: the agent has no servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +159,10 @@ def report(rows: Sequence[Row], checked: Sequence[Target], wire_ms: Sequence[flo
         "memory",
         "request",
         "processor",
+        "no verdict",
     )
     wire = _pair(_share(wire_ms, 0.5), _share(wire_ms, 0.95), 2)
-    lines = [head, *map(_cells, rows), ("the wire alone", "", wire, "", "", "", "")]
+    lines = [head, *map(_cells, rows), ("the wire alone", "", wire, "", "", "", "", "")]
     stands = [(target.name, *_standing(target)) for target in checked]
     problems = [f"{row.name}: {row.problem}" for row in rows if row.problem]
     return "\n".join(
@@ -188,7 +192,15 @@ def _cells(row: Row) -> tuple[str, ...]:
         _number(shown.memory_mb, "MB", 0),
         _number(shown.request_kb, "KB", 1),
         _number(shown.cpu_s, "s", 2),
+        _unjudged(row),
     )
+
+
+def _unjudged(row: Row) -> str:
+    """All runs together: a median would hide the one run that had some."""
+    judged = [run for run in row.runs if run.unjudged is not None]
+    edits = sum(len(run.edits_ms) for run in judged)
+    return f"{sum(run.unjudged or 0 for run in judged)} of {edits} edits" if judged else "—"
 
 
 def _standing(target: Target) -> tuple[str, str, str]:

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 FILES = 200
-MOST_CALLS = FILES - 2
-"""So that a second run finds files that nobody has edited."""
 _IN_A_FOLDER = 20
 _FUNCTIONS = 10
 PROMPT = "Read the parts of the shop one by one and raise the limit of each."
@@ -42,9 +40,14 @@ def calls(count: int, first_file: int = 0) -> list[Call]:
     return found
 
 
-def plant(folder: Path) -> None:
+def files_for(count: int) -> int:
+    """Return how many files the repository needs for two runs of ``count`` calls, so that each edits its own."""
+    return max(FILES, count + 2)
+
+
+def plant(folder: Path, files: int = FILES) -> None:
     """Make the repository, with one commit. Needs git."""
-    for part in range(FILES):
+    for part in range(files):
         path = folder / _path(part)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_content(part))

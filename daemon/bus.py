@@ -41,9 +41,13 @@ class Bus:
         """Forget a listener everywhere."""
         self._everywhere = [other for other in self._everywhere if other != listener]
         for session_id in list(self._listeners):
-            listeners = self._listeners[session_id]
-            if listener in listeners:
-                listeners.remove(listener)
+            self.leave(session_id, listener)
+
+    def leave(self, session_id: str, listener: Listener) -> None:
+        """Forget a listener of one session, if it is one."""
+        listeners = self._listeners.get(session_id, [])
+        if listener in listeners:
+            listeners.remove(listener)
             if not listeners:
                 del self._listeners[session_id]
 

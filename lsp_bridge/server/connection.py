@@ -114,6 +114,7 @@ class ClientServer:
                 api,
                 choose=bridge.choose,
                 subscribe=self._subscribe,
+                unsubscribe=lambda session_id: core.bus.leave(session_id, self._published),
                 stop=stop,
                 version=bridge.version,
                 clients=lambda: bridge.clients,

@@ -2822,6 +2822,7 @@ export interface Requests {
   "goalwright/session/prompt": { params: SessionPromptParams; result: SessionPromptResult };
   "goalwright/session/search": { params: SessionSearchParams; result: SessionSearchResult };
   "goalwright/session/set": { params: SessionSetParams; result: SessionResult };
+  "goalwright/session/unsubscribe": { params: SessionParams; result: Empty };
   "goalwright/tools/list": { params: Empty; result: OwnToolListResult };
   "goalwright/trace/export": { params: TraceExportParams; result: TraceExportResult };
   "goalwright/trace/import": { params: TraceImportParams; result: TraceImportResult };

@@ -247,6 +247,7 @@ test("sub-agents at work are watched, and forgotten when they end", async () => 
       asked.push(sessionId);
       return Promise.resolve(loaded({ messages: [message("assistant", 1, [text("Looking.")])], session: session({ trace: { ...session().trace, messageCount: 2 } }) }));
     },
+    show: () => undefined,
   } as unknown as ConstructorParameters<typeof Glimpses>[0];
   const glimpses = new Glimpses(daemon, (live) => (shown = live));
   const state = fromLoad(loaded({ subagents: { s1: subagent("s1"), s2: subagent("s2", { status: "completed" }) } }));

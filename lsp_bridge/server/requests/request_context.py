@@ -47,7 +47,8 @@ class ClientState(Struct):
     sees_all: bool = False
     """It is shown the questions of all sessions, as LSP editors are."""
     followed: set[str] = field(default_factory=set[str])
-    """Main sessions whose events it receives: questions of their branches and sub-agents appear there."""
+    """Main sessions that it has shown: it receives the questions of these, their branches and sub-agents with the
+    events, or reports them when it shows another session."""
     turns: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The turns that it began or resumed: session, and id of the prompt."""
 
@@ -70,6 +71,8 @@ class RequestContext(Struct):
     choose: ModelChooser
     subscribe: Callable[[Session], None]
     """Send this client what happens in a session."""
+    unsubscribe: Callable[[str], None]
+    """Send it no more of the session with this id."""
     stop: Callable[[], None]
     """End the daemon."""
     version: str

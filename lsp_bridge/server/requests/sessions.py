@@ -212,6 +212,12 @@ class SessionRequests(RequestArea):
             compacting=session.compacting,
         )
 
+    @request("goalwright/session/unsubscribe", changes=False)
+    async def unsubscribe(self, params: p.SessionParams) -> p.Empty:
+        """Send no more updates of a session, until it is loaded again; its questions still count as activity."""
+        self._context.unsubscribe(params.session_id)
+        return p.Empty()
+
     @request("goalwright/session/preview", changes=False)
     async def preview(self, params: p.SessionLoadParams) -> p.SessionLoadResult:
         """Return the newest messages of a session from the disk: opening a long session takes longer. Opens nothing and

@@ -48,3 +48,16 @@ def test_unsubscribed_listener_receives_nothing_more() -> None:
     bus.publish(event("a"))
     bus.publish(event("b"))
     assert len(heard) == 1
+
+
+def test_listener_that_left_a_session_hears_the_others() -> None:
+    bus, heard = Bus(), []
+    listener = heard.append
+    for session in ("a", "b"):
+        bus.subscribe(session, listener)
+    bus.leave("a", listener)
+    bus.leave("c", listener)
+    bus.publish(event("a"))
+    bus.publish(event("b"))
+    assert [item.trace_id for item in heard] == ["b"]
+    assert bus.heard() == {"b"}

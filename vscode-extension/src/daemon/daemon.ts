@@ -1,8 +1,9 @@
 import * as vscode from "vscode";
-import type { DaemonStatus } from "../protocol.gen";
+import type { DaemonStatus, SessionLoadParams } from "../protocol.gen";
 import { Connection, type Emitters, type Method, type Params, type Result, type Surroundings } from "./connection";
 import { backoff, launch, MAX_ATTEMPTS, stopByForce, wasStopped, type Endpoint } from "./launch";
 import { asProblem, Problem, stateText } from "./problems";
+import { ShownSessions } from "./shown";
 import { t } from "../l10n";
 
 export type DaemonState =
@@ -38,6 +39,8 @@ export class Daemon implements vscode.Disposable {
   readonly onActivity = this.emitters["goalwright/sessions/activity"].event;
 
   state: DaemonState = { phase: "idle" };
+  /** A daemon that does not know the request, or has gone, has nothing to be told. */
+  private readonly shown = new ShownSessions((sessionId) => void this.connection?.request("goalwright/session/unsubscribe", { sessionId }).catch(() => undefined));
   private connection: Connection | undefined;
   private connecting: Promise<Connection> | undefined;
   /** Settles when no earlier attempt holds a client, because VS Code rejects duplicate commands of a second one. */
@@ -58,7 +61,16 @@ export class Daemon implements vscode.Disposable {
 
   async request<M extends Method>(method: M, params: Params<M>): Promise<Result<M>> {
     const connection = await this.ensure();
-    return connection.request(method, params);
+    try {
+      return await connection.request(method, params);
+    } finally {
+      if (method === "goalwright/session/load") this.shown.settle((params as SessionLoadParams).sessionId);
+    }
+  }
+
+  /** Note all sessions that a view shows or is opening: the daemon sends no updates of others. */
+  show(view: object, sessionIds: readonly (string | undefined)[]): void {
+    this.shown.set(view, sessionIds);
   }
 
   /** Make VS Code request code lenses again. */

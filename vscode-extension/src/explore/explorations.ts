@@ -108,7 +108,7 @@ export class Glimpses {
 
   /** `changed` is called when a glimpse changes. */
   constructor(
-    private readonly daemon: Pick<Daemon, "request">,
+    private readonly daemon: Pick<Daemon, "request" | "show">,
     private readonly changed: (live: Readonly<Record<string, Glimpse>>) => void,
   ) {}
 
@@ -121,6 +121,7 @@ export class Glimpses {
       }
     }
     for (const sessionId of this.seen.keys()) if (!wanted.has(sessionId)) this.seen.delete(sessionId);
+    this.daemon.show(this, [...wanted]);
     for (const sessionId of wanted) if (!this.seen.has(sessionId)) void this.begin(sessionId);
   }
 

@@ -40,21 +40,28 @@ export class Records extends Observable<Update | undefined> {
   async open(sessionId: string): Promise<void> {
     const loading = { sessionId, updates: [] as Update[] };
     this.loading = loading;
+    this.tellShown();
     try {
       const loaded = await this.daemon.request("goalwright/session/load", { sessionId, messages: LOADED_MESSAGES });
       if (this.loading !== loading) return;
       this.state = loading.updates.reduce(apply, fromLoad(loaded));
     } finally {
       if (this.loading === loading) this.loading = undefined;
+      this.tellShown();
     }
     this.changed.fire(undefined);
   }
 
   close(): void {
     this.loading = undefined;
-    if (!this.state) return;
+    const { state } = this;
     this.state = undefined;
-    this.changed.fire(undefined);
+    this.tellShown();
+    if (state) this.changed.fire(undefined);
+  }
+
+  private tellShown(): void {
+    this.daemon.show(this, [this.sessionId, this.loading?.sessionId]);
   }
 
   private receive(sessionId: string, update: Update): void {

@@ -147,6 +147,7 @@ export class SessionController extends Observable<Change> {
     this.loading = undefined;
     this.state = undefined;
     this.previewed = false;
+    this.tellShown();
     await this.memory.update(LAST_SESSION, undefined);
     this.changed.fire({ kind: "reset" });
   }
@@ -155,6 +156,7 @@ export class SessionController extends Observable<Change> {
   async open(sessionId: string): Promise<void> {
     const load = ++this.loads;
     this.loading = { sessionId, updates: [] };
+    this.tellShown();
     const { state: before, previewed } = this;
     const preview = setTimeout(() => void this.preview(sessionId, load), PREVIEW_AFTER_MS);
     let loaded: SessionLoadResult;
@@ -163,6 +165,7 @@ export class SessionController extends Observable<Change> {
     } catch (error) {
       if (load === this.loads) {
         this.loading = undefined;
+        this.tellShown();
         if (this.previewed) {
           this.show(before, previewed);
           // What happened in that session meanwhile was not kept.
@@ -196,10 +199,15 @@ export class SessionController extends Observable<Change> {
     const before = state?.session.trace.traceId === this.sessionId ? (this.state?.pending ?? []) : [];
     this.state = state;
     this.previewed = previewed;
+    this.tellShown();
     this.planned.clear();
     this.settleOutbox();
     this.tellAnswered(before, "");
     this.changed.fire({ kind: "reset" });
+  }
+
+  private tellShown(): void {
+    this.daemon.show(this, [this.sessionId, this.loading?.sessionId]);
   }
 
   /** Return the plan of a branch. If not all events of the branch arrived here, it is loaded first, and `onDidChange` fires then. */

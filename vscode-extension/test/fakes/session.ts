@@ -1,5 +1,6 @@
 import type * as vscode from "vscode";
 import type { Daemon } from "../../src/daemon/daemon";
+import { ShownSessions } from "../../src/daemon/shown";
 import { SessionController } from "../../src/session/controller";
 import { EventEmitter } from "./vscode";
 import { type event, loaded, session } from "./protocol";
@@ -18,6 +19,9 @@ export class FakeDaemon {
   readonly onDidChangeState = this.states.event;
   readonly state = { phase: "connected" };
   readonly asked: [string, Record<string, unknown>][] = [];
+  /** Sessions to which this window is subscribed. */
+  readonly subscribed = new Set<string>();
+  private readonly shown = new ShownSessions((sessionId) => this.subscribed.delete(sessionId));
   answers: Record<string, Answer> = {
     "session/load": ({ sessionId }) => loaded({ session: named(String(sessionId)) }),
     "session/new": () => ({ session: named("s1") }),
@@ -32,7 +36,19 @@ export class FakeDaemon {
   async request(method: string, params: Record<string, unknown>): Promise<unknown> {
     const name = method.replace("goalwright/", "");
     this.asked.push([name, params]);
-    return this.answers[name]?.(params);
+    if (name !== "session/load") return this.answers[name]?.(params);
+    const sessionId = String(params["sessionId"]);
+    try {
+      const loaded = await this.answers[name]?.(params);
+      this.subscribed.add(sessionId);
+      return loaded;
+    } finally {
+      this.shown.settle(sessionId);
+    }
+  }
+
+  show(view: object, sessionIds: readonly (string | undefined)[]): void {
+    this.shown.set(view, sessionIds);
   }
 
   tell(update: ReturnType<typeof event>, sessionId = "s1"): void {

@@ -139,11 +139,11 @@ async def _idle(stage: Stage) -> list[Measure]:
         daemon = await bench.start()
         _, address = await editor.start(bench.agent, bench.place, bench.server.url)
         async with editor.window(bench.agent, bench.place, bench.server.url, address) as client:
-            await _turns(bench, client, 0)  # a window needs more than a command does
+            session_id = await _turns(bench, client, 0)  # a window needs more than a command does
             before = _mb(daemon)
             for number in range(1, IDLE + 1):
                 stage.say(f"session {number} of {IDLE}")
-                await _turns(bench, client, number)
+                session_id = await _turns(bench, client, number, session_id)
             shown = (_mb(daemon) - before) / IDLE
             stage.say(f"{LEFT_S:g} s in which nobody uses them")
             await asyncio.sleep(LEFT_S)
@@ -155,15 +155,16 @@ async def _idle(stage: Stage) -> list[Measure]:
     ]
 
 
-async def _turns(bench: _Bench, client: Client, number: int) -> None:
-    """Begin a session, and work in it."""
-    session_id = await editor.new_session(client)
+async def _turns(bench: _Bench, client: Client, number: int, shown: str | None = None) -> str:
+    """Begin a session instead of the one that is shown, and work in it. Returns its id."""
+    session_id = await editor.new_session(client, shown)
     for turn in range(TURNS):
         first = (_WARM + (number * TURNS + turn) * TURN_CALLS) // 2
         work = calls(TURN_CALLS, first)
         begin(bench.agent, bench.place, work, bench.server)
         await editor.prompt(client, session_id)
         check(bench.agent, bench.place, work, bench.server)
+    return session_id
 
 
 def _mb(process: psutil.Process) -> float:

@@ -35,11 +35,13 @@ async def window(agent: Agent, place: Stand, url: str, address: Address) -> Asyn
         await client.close()
 
 
-async def new_session(client: Client) -> str:
-    """Begin a session in which edits need no answer, and show it. Returns its id."""
+async def new_session(client: Client, shown: str | None = None) -> str:
+    """Begin a session in which edits need no answer, and show it instead of another one. Returns its id."""
     made = await client.request("goalwright/session/new", {"mode": "accept-edits"})
     session_id: str = made["session"]["trace"]["traceId"]
     await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 200})
+    if shown is not None:
+        await client.request("goalwright/session/unsubscribe", {"sessionId": shown})
     return session_id
 
 

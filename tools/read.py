@@ -15,7 +15,8 @@ from tools.files.regular_files import sha256
 from tools.ls import tree
 from tools.paths import Target, ask_read, explain_os_error, missing, resolve
 from tools.search.unsaved import unknown
-from tools.text.decoding import BinaryFileError, Text, decode, each_line
+from tools.text.decoding import BinaryFileError, Text, decode
+from tools.text.lines import each_line
 from tools.text.truncate import head
 from tools.tool import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.writing.disk import MAX_READ, read_resolved

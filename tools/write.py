@@ -5,7 +5,8 @@ from __future__ import annotations
 from tools.change import apply_changes, on_base
 from tools.diff.unified_diff import opcodes
 from tools.paths import resolve
-from tools.text.decoding import Text, decode, split_lines
+from tools.text.decoding import Text, decode
+from tools.text.lines import split_lines
 from tools.tool import FileChange, Tool, ToolContext, ToolInput, ToolResult
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import zlib
 from typing import TYPE_CHECKING
 
@@ -59,8 +60,7 @@ def _section(
 
 def _lines(content: bytes | None) -> list[bytes]:
     """Split at line feeds only, as git does."""
-    lines = (content or b"").split(b"\n")
-    return [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    return io.BytesIO(content or b"").readlines()
 
 
 def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from daemon.files.blobs import BlobError, Blobs
-from tools.diff.merge import Clash, MergeConflictError, merge, split
+from tools.diff.merge import Clash, MergeConflictError, merge
 from tools.diff.unified_diff import shown_name
 from tools.localization import t
+from tools.text.lines import lines_with_ends
 from tools.text.truncate import head
 from tools.tool import FileChange
 from tools.writing.atomic import read_or_none
@@ -290,5 +291,5 @@ def _side(base: str, other: str) -> str:
 
 def _shown(text: str) -> list[str]:
     # Show carriage returns, or two sides that differ only in their line ends would look the same.
-    lines = split(text)[: 4 * _SIDE_LINES]
+    lines = lines_with_ends(text)[: 4 * _SIDE_LINES]
     return [head(line.removesuffix("\n").replace("\r", "␍"), 200) for line in lines]

@@ -20,7 +20,8 @@ from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
 from tools.redaction.redactor import SECRETS
-from tools.text.decoding import BinaryFileError, decode, split_lines
+from tools.text.decoding import BinaryFileError, decode
+from tools.text.lines import split_lines
 from tools.text.terminal import shown_line
 from tools.text.truncate import short
 from tools.tool import Permission, PermissionDeniedError, ToolError

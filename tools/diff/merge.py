@@ -7,20 +7,19 @@ and unchanged bytes stay as they are.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tools.diff.unified_diff import opcodes
 from tools.text.decoding import decode
+from tools.text.lines import lines_with_ends
 from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _WIDE = frozenset(("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"))
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 class Clash(Struct, frozen=True):
@@ -87,8 +86,8 @@ def merge_texts(base: str, ours: str, theirs: str) -> str:
 
 
 def _merged(base: str, ours: str, theirs: str, readable: Callable[[str], str], close: bool) -> str:
-    old = split(base)
-    regions = _regions(0, old, split(ours)) + _regions(1, old, split(theirs))
+    old = lines_with_ends(base)
+    regions = _regions(0, old, lines_with_ends(ours)) + _regions(1, old, lines_with_ends(theirs))
     clashes: list[Clash] = []
     merged: list[str] = []
     at = shift = 0
@@ -109,11 +108,6 @@ def _merged(base: str, ours: str, theirs: str, readable: Callable[[str], str], c
         raise MergeConflictError("both sides changed the same lines", clashes)
     merged += old[at:]
     return "".join(merged)
-
-
-def split(text: str) -> list[str]:
-    """Lines with their ends, whatever these are; joined they are the text."""
-    return _LINE.findall(text)
 
 
 def _common_codec(*contents: bytes) -> str:

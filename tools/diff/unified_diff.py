@@ -11,7 +11,8 @@ import operator
 import unicodedata
 from typing import TYPE_CHECKING, TypeVar
 
-from tools.text.decoding import Line, decode, line_number, split_lines
+from tools.text.decoding import decode
+from tools.text.lines import Line, line_number, split_lines
 from tools.text.terminal import UNSEEN
 from tools.tool import Diff, FileChange, Hunk, ToolError
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tools.diff.unified_diff import opcodes
 from tools.matching.typography import Spelling, plain_edges
-from tools.text.decoding import Line, line_end_at, split_lines
+from tools.text.lines import Line, line_end_at, split_lines
 
 Reindent = Callable[[str], "str | None"]
 """Gives a line of old_string or new_string the file's indentation; None when that is not possible."""

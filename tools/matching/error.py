@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tools.localization import noted, t
 from tools.matching.nearest import nearest_region
-from tools.text.decoding import to_lf
+from tools.text.lines import to_lf
 from tools.tool import ToolError
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from tools.matching.strategies import (
     same_words,
 )
 from tools.matching.variants import Variant, variants, with_real_line_ends
-from tools.text.decoding import line_number, to_lf
+from tools.text.lines import line_number, to_lf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

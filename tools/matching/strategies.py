@@ -18,7 +18,7 @@ from msgspec import Struct
 from tools.matching.adapt import Reindent, indents_of, may_be_shifted, reindents
 from tools.matching.ambiguity import begins_inside_indentation
 from tools.matching.typography import LOOK_ALIKES
-from tools.text.decoding import Line, split_lines
+from tools.text.lines import Line, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

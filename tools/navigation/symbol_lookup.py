@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tools.text.decoding import Line, split_lines
+from tools.text.lines import Line, split_lines
 from tools.text.truncate import head
 from tools.tool import ToolError
 

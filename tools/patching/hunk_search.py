@@ -13,7 +13,7 @@ from tools.matching.adapt import Reindent, reindents
 from tools.matching.strategies import LineKinds
 from tools.matching.typography import LOOK_ALIKES
 from tools.patching.model import HunkLine, PatchError
-from tools.text.decoding import split_lines
+from tools.text.lines import diff_lines_and_ends, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -55,13 +55,12 @@ class FileLines:
         self._wanted = wanted
         self._work = _WORK
         self._known: dict[tuple[HunkStrategy, tuple[str, ...]], list[HunkPlace]] = {}
-        # Separate lists built in C, because this takes most of the time of a patch of many files.
         if lone_cr:
             lines = split_lines(text)
             self.bodies = [line.body for line in lines]
             self.ends = [line.end for line in lines]
         else:
-            self.bodies, self.ends = _split(text)
+            self.bodies, self.ends = diff_lines_and_ends(text)
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -155,19 +154,3 @@ class FileLines:
         if self._work < 0:
             raise PatchError("The file is so repetitive that finding the place takes too long.")
         return found
-
-
-def _split(text: str) -> tuple[list[str], list[str]]:
-    bodies = text.split("\n")
-    ends = ["\n"] * len(bodies)
-    if "\r\n" in text:
-        last = len(bodies) - 1
-        for number, body in enumerate(bodies):
-            if body.endswith("\r") and number < last:
-                bodies[number], ends[number] = body[:-1], "\r\n"
-    if bodies[-1] == "":
-        bodies.pop()
-        ends.pop()
-    else:
-        ends[-1] = ""
-    return bodies, ends

@@ -10,11 +10,12 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tools.errors import ToolError
+from tools.text.lines import to_lf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 SNIFF_BYTES = 8192
 """Bytes to inspect when distinguishing text from binary (the habit of git and most editors)."""
 
-_LINE_END = re.compile(r"\r\n|\n|\r")
 _COMMENT = rb"^[ \t\f]*(?:#|//|/\*|<!--|<%|\{#|--|%|;|\"|').*?"
 _DECLARED: tuple[tuple[re.Pattern[bytes], int], ...] = (
     # The first two lines of a file: PEP 263, which Ruby, Perl, Emacs and Vim share, and XML.
@@ -234,58 +234,6 @@ def _keeps_ascii(codec: str) -> bool:
         return plain.decode(codec) == plain.decode("ascii") and codecs.lookup(codec).name != "unicode_escape"
     except (UnicodeError, LookupError):
         return False
-
-
-class Line(NamedTuple):
-    """One line of a text: where it begins, its body and its line end (empty only on the last line)."""
-
-    start: int
-    body: str
-    end: str
-
-
-def split_lines(text: str) -> list[Line]:
-    """Return all lines; ``\\r\\n``, ``\\n`` and ``\\r`` end a line (as in the language server protocol).
-
-    A text that ends with a line end has no further, empty line; the empty text has no line at all.
-    """
-    return list(each_line(text))
-
-
-def each_line(text: str) -> Iterator[Line]:
-    """Yield the lines of ``split_lines`` one by one: all at once take twenty times the memory of a text of short
-    lines."""
-    at = 0
-    for found in _LINE_END.finditer(text):
-        yield Line(at, text[at : found.start()], found.group())
-        at = found.end()
-    if at < len(text):
-        yield Line(at, text[at:], "")
-
-
-def to_lf(text: str) -> str:
-    """Return ``text`` with every line end as ``\\n``."""
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-
-
-def line_number(text: str, offset: int) -> int:
-    """Number (from 1) of the line that contains ``offset``."""
-    return (
-        1 + sum(1 for _ in _LINE_END.finditer(text, 0, offset))
-        if "\r" in text
-        else text.count("\n", 0, offset) + 1
-    )
-
-
-def line_end_at(text: str, offset: int) -> str:
-    """Return the line end a line inserted at ``offset`` should have: that of its line, else of the one before."""
-    here = _LINE_END.search(text, offset)
-    if here is not None:
-        return here.group()
-    before = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset))
-    if before < 0:
-        return "\n"
-    return "\r\n" if text[before] == "\n" and text[before - 1 : before] == "\r" else text[before]
 
 
 def splice_bytes(data: bytes, decoded: Text, spans: Sequence[tuple[int, int, str]]) -> bytes:

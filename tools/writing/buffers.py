@@ -17,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.localization import t
-from tools.text.decoding import Text, decode, split_lines
+from tools.text.decoding import Text, decode
+from tools.text.lines import split_lines
 from tools.tool import FileChange, Files, ToolError
 from tools.writing import atomic
 

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from tools.diff.unified_diff import hunk_spans, of_change, opcodes, shown_name
 from tools.localization import t
-from tools.text.decoding import decode, line_end_at, splice_bytes, split_lines
+from tools.text.decoding import decode, splice_bytes
+from tools.text.lines import line_end_at, split_lines
 from tools.tool import Diff, FileChange, Hunk, ProposedFile, ToolError
 
 if TYPE_CHECKING:

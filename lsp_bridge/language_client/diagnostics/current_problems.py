@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from lsp_bridge.language_client.connection import ServerError, ServerGoneError
-from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from tools.json_access import mapping
 from tools.language_ports import CurrentProblems, Problem, Severity
+from tools.text.lines import lsp_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ async def survey(
         for path in sorted(one.answers, key=order.__getitem__):
             if shown := severe(one.answers[path], least):
                 text = await read(path) or ""
-                problems += await asyncio.to_thread(lambda: to_problems(path, shown, lines_of(text)))  # noqa: B023  # awaited at once
+                problems += await asyncio.to_thread(lambda: to_problems(path, shown, lsp_lines(text)))  # noqa: B023  # awaited at once
     skipped = set[Path]().union(*(one.skipped for one in heard))
     looked_at = {path for one in heard for path in watched[one.server] if path not in one.skipped}
     missing = tuple(dict.fromkeys(silent))

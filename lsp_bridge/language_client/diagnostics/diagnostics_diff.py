@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.text.positions import lines_of
+from tools.text.lines import lsp_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +32,8 @@ def new_problems(
     if not baseline or before is None:
         return list(current)
     # Strip the lines: wrapping a block in `try:` indents its old problems, but does not make them new.
-    old_lines = [line.strip() for line in lines_of(before)]
-    new_lines = old_lines if after == before else [line.strip() for line in lines_of(after)]
+    old_lines = [line.strip() for line in lsp_lines(before)]
+    new_lines = old_lines if after == before else [line.strip() for line in lsp_lines(after)]
     moved_to = map_lines(old_lines, new_lines)
 
     # Number the keys and count in plain dicts, which takes half the time of tuples in a Counter.

@@ -32,10 +32,10 @@ from lsp_bridge.language_client.diagnostics.sources import (
     Texts,
 )
 from lsp_bridge.language_client.diagnostics.verdict import Raw, news, on_new_lines, verdict_on
-from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from tools.language_ports import CurrentProblems, DiagnosticsReport, Problem, Severity
 from tools.process.background import Background
+from tools.text.lines import lsp_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Hashable, Mapping, Sequence
@@ -350,7 +350,7 @@ class DiagnosticsService:
         there: dict[Path, set[tuple[Path, str, str, str]]] = {}
         for path in {problem.path for problem in problems}:
             text, raw = seen.observer.said(path)
-            there[path] = set(map(_words, to_problems(path, severe(raw, _LEAST), lines_of(text or ""))))
+            there[path] = set(map(_words, to_problems(path, severe(raw, _LEAST), lsp_lines(text or ""))))
         return [problem for problem in problems if _words(problem) in there[problem.path]]
 
     async def _overdue(self, wanted: set[Path]) -> DiagnosticsReport | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
 from lsp_bridge.language_client.diagnostics.merging import by_weight, without_duplicates
-from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe, to_problems
 from tools.language_ports import DiagnosticsReport, Problem, Severity
+from tools.text.lines import lsp_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -43,8 +43,8 @@ async def news(
         current = severe(raw, least)
         if not current:
             return []
-        old = None if known is None or before is None else to_problems(path, known, lines_of(before))
-        return new_problems(before, after, old, to_problems(path, current, lines_of(after)))
+        old = None if known is None or before is None else to_problems(path, known, lsp_lines(before))
+        return new_problems(before, after, old, to_problems(path, current, lsp_lines(after)))
 
     return await _aside(compare, len(raw), after)
 
@@ -53,8 +53,8 @@ async def on_new_lines(path: Path, before: str, after: str, raw: Raw, least: Sev
     """Return the problems of ``raw`` on lines that the change brought: news even when nothing is known from before."""
 
     def compare() -> list[Problem]:
-        old = [line.strip() for line in lines_of(before)]
-        lines = lines_of(after)
+        old = [line.strip() for line in lsp_lines(before)]
+        lines = lsp_lines(after)
         kept = set(map_lines(old, [line.strip() for line in lines]).values())
         return [p for p in to_problems(path, severe(raw, least), lines) if p.line - 1 not in kept]
 

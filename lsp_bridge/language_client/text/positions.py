@@ -17,10 +17,10 @@ from urllib.parse import unquote, urlsplit
 
 from tools.files.regular_files import read_regular
 from tools.json_access import mapping
+from tools.text.lines import lsp_line_starts, lsp_lines
 
 _MAX_URI = 10_000
 _DRIVE = re.compile(r"/([A-Za-z])(?::|\|)(?=/|$)")
-_LINE_END = re.compile(r"\r\n|\n|\r")
 MAX_LINE = 2**31 - 1
 """LSP's uinteger."""
 WireRange = tuple[tuple[int, int], tuple[int, int]]
@@ -87,7 +87,7 @@ class TextIndex:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+        self._starts = lsp_line_starts(text)
 
     @property
     def count(self) -> int:
@@ -161,7 +161,7 @@ def in_utf16(
     """Return diagnostics of ``text`` with their ranges in UTF-16 units; invalid ranges stay unchanged."""
     if encoding == "utf-16" or text.isascii():
         return tuple(items)
-    lines = lines_of(text)
+    lines = lsp_lines(text)
     return tuple(_diagnostic_in_utf16(item, lines, encoding) for item in items)
 
 
@@ -194,8 +194,6 @@ MAX_SOURCE_BYTES = 1_500_000
 _THREAD_BYTES = 256_000
 """Larger files are read in a thread: the event loop must not wait for a slow disk."""
 
-# LSP knows exactly these three line ends; str.splitlines() would split at form feeds and U+2028 too.
-
 
 def no_buffers(path: Path) -> str | None:
     """Return a TextOf without open editors."""
@@ -223,11 +221,6 @@ def load(path: Path) -> str | None:
         return read_regular(path, MAX_SOURCE_BYTES, follow=True).decode("utf-8-sig", errors="replace")
     except (OSError, ValueError):
         return None
-
-
-def lines_of(text: str) -> list[str]:
-    """Return the lines of ``text`` without their ends, counted as LSP counts them."""
-    return _LINE_END.split(text)
 
 
 def character_column(line: str, utf16_units: int) -> int:

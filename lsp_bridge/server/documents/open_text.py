@@ -9,8 +9,9 @@ In UTF-16 an editor may change one half of an emoji: the halves are characters o
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, NamedTuple
+
+from tools.text.lines import lines_with_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +71,7 @@ class OpenText:
 
 
 def _split(text: str) -> list[str]:
-    lines = io.StringIO(text, newline="").readlines()
+    lines = lines_with_ends(text)
     if not lines or lines[-1].endswith(("\r", "\n")):
         lines.append("")
     return lines

@@ -27,12 +27,12 @@ from lsp_bridge.language_client.diagnostics.sources import (
     Texts,
 )
 from lsp_bridge.language_client.server.diagnostics_freshness import Wakeup
-from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError
 from tools.json_access import array, mapping, mappings, string
 from tools.language_ports import CurrentProblems, Problem, Severity
+from tools.text.lines import lsp_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -173,7 +173,7 @@ class EditorSource(Source):
             if rest := {path: texts[path] for path in observer.covered - fresh.keys()}:
                 fresh |= await observer.wait_for(rest)
             for path, (text, raw) in fresh.items():
-                problems.extend(to_problems(path, severe(raw, least), lines_of(text)))
+                problems.extend(to_problems(path, severe(raw, least), lsp_lines(text)))
             watched.update(observer.covered)
             if fresh:
                 answered.append(observer.name)

@@ -24,7 +24,8 @@ from lsp_bridge.server.editor.given import (
 )
 from tools.diff.unified_diff import hunk_spans, opcodes
 from tools.localization import t
-from tools.text.decoding import decode, split_lines, to_lf
+from tools.text.decoding import decode
+from tools.text.lines import split_lines, to_lf
 from tools.tool import ProposedFile, ToolError
 
 if TYPE_CHECKING:

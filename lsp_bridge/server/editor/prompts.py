@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from daemon.model.tags import plain, plain_json
 from lsp_bridge.server.editor.given import ASK, FIX, GivenProblem
+from tools.text.lines import lsp_lines
 from tools.text.truncate import head, short
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def excerpt(
     name: str, text: str, start: int, end: int, *, around: bool, unsaved: bool = False, moved: bool = False
 ) -> Excerpt:
     """Return the lines ``start`` to ``end`` (from 0, both included) of ``text``, with some around them if so wished."""
-    lines = re.split(r"\r\n|\n|\r", text)
+    lines = lsp_lines(text)
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
     more = _AROUND if around else 0

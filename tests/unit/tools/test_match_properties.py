@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tools.matching.match import MatchError, find_edit
 from tools.matching.typography import LOOK_ALIKES
-from tools.text.decoding import split_lines
+from tools.text.lines import split_lines
 
 PIECES = st.sampled_from(
     [

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tools.diff.merge import MergeConflictError, merge, split
+from tools.diff.merge import MergeConflictError, merge
+from tools.text.lines import lines_with_ends
 
 BASE = b"".join(b"line %d\n" % n for n in range(1, 13))
 
@@ -135,7 +136,7 @@ def test_merging_is_symmetric_and_loses_no_side(base: str, ours: str, theirs: st
         assert merged == contents[2]
     if theirs == base:
         assert merged == contents[1]
-    assert "".join(split(merged.decode())) == merged.decode()
+    assert "".join(lines_with_ends(merged.decode())) == merged.decode()
 
 
 @st.composite

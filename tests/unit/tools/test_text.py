@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.text.decoding import (
-    BinaryFileError,
-    decode,
-    line_number,
-    splice_bytes,
-    split_lines,
-    to_lf,
-)
+from tools.text.decoding import BinaryFileError, decode, splice_bytes
 from tools.tool import ToolError
 
 CODECS = [
@@ -117,21 +110,3 @@ def test_stateful_encodings_are_refused_rather_than_mangled() -> None:
     decoded = decode(raw, prefer="iso2022_jp")
     with pytest.raises(ToolError, match="cannot be changed in part"):
         splice_bytes(raw, decoded, [(1, 2, "x")])
-
-
-@given(TEXT)
-def test_split_lines_loses_nothing(text: str) -> None:
-    lines = split_lines(text)
-    assert "".join(line.body + line.end for line in lines) == text
-    assert all(text.startswith(line.body, line.start) for line in lines)
-    assert all(line.end for line in lines[:-1])
-
-
-def test_line_numbers_count_every_kind_of_line_end() -> None:
-    text = "a\r\nb\rc\nd"
-    assert [line_number(text, text.index(c)) for c in "abcd"] == [1, 2, 3, 4]
-
-
-@given(TEXT)
-def test_to_lf_has_no_carriage_return(text: str) -> None:
-    assert "\r" not in to_lf(text)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tools.matching.match import MatchError, find_edit
-from tools.text.decoding import decode, splice_bytes, split_lines
+from tools.text.decoding import decode, splice_bytes
+from tools.text.lines import split_lines
 from tools.tool import ToolError
 from tools.write import _plan  # pyright: ignore[reportPrivateUsage]  the pure part of the tool
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
-from lsp_bridge.language_client.text.positions import character_column, lines_of
+from lsp_bridge.language_client.text.positions import character_column
+from tools.text.lines import lsp_lines
 from tools.tool import Problem
 
 FILE = Path("/w/a.py")
@@ -68,7 +69,7 @@ def test_line_ends_do_not_matter() -> None:
 
 
 def test_lines_are_those_of_the_protocol() -> None:
-    assert lines_of("a\r\nb\rc\nd\x0ce\u2028f") == ["a", "b", "c", "d\x0ce\u2028f"]
+    assert lsp_lines("a\r\nb\rc\nd\x0ce\u2028f") == ["a", "b", "c", "d\x0ce\u2028f"]
 
 
 def test_columns_are_counted_in_characters() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
-from lsp_bridge.language_client.text.positions import lines_of
 from tools.language_ports import Problem
+from tools.text.lines import lsp_lines
 
 PATH = Path("/w/a.py")
 LINE = st.sampled_from(["x = 1", "y = 2", "print(z)", "", "    return x", "def f():", "\tpass", "é = '😀'"])
@@ -24,7 +24,7 @@ def problem(line: int, message: str) -> Problem:
 
 def said_of(text: str) -> st.SearchStrategy[list[Problem]]:
     """Problems on the lines of a text, also several equal ones, and some beyond its end."""
-    line = st.integers(1, len(lines_of(text)) + 1)
+    line = st.integers(1, len(lsp_lines(text)) + 1)
     return st.lists(st.builds(problem, line, st.sampled_from(WORDS)), max_size=8)
 
 
@@ -65,8 +65,8 @@ def test_what_vanishes_or_moves_with_its_line_is_never_new(
 ) -> None:
     before, after = pair
     baseline = data.draw(said_of(before))
-    old_lines = [line.strip() for line in lines_of(before)]
-    moved = map_lines(old_lines, [line.strip() for line in lines_of(after)])
+    old_lines = [line.strip() for line in lsp_lines(before)]
+    moved = map_lines(old_lines, [line.strip() for line in lsp_lines(after)])
     there = [problem(moved[p.line - 1] + 1, p.message) for p in baseline if p.line - 1 in moved]
     kept = [p for p in there if data.draw(st.booleans())]
     assert new_problems(before, after, baseline, kept) == []
@@ -79,7 +79,7 @@ def test_what_was_not_there_in_any_form_is_always_reported(
     before, after = pair
     baseline = data.draw(said_of(before))
     current = data.draw(said_of(after))
-    unheard = problem(data.draw(st.integers(1, len(lines_of(after)))), "never said before")
+    unheard = problem(data.draw(st.integers(1, len(lsp_lines(after)))), "never said before")
     assert unheard in new_problems(before, after, baseline, [*current, unheard])
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tools.errors import ToolError
 from tools.search.glob_pattern import compile_glob
+from tools.text.lines import diff_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,18 +49,14 @@ def walk(root: str, excluded: frozenset[str], over: Callable[[], bool] = lambda:
                 continue
 
 
-def lines_of(data: bytes) -> list[str] | None:
+def _lines(data: bytes) -> list[str] | None:
     """Return the lines of a text file; None for a binary one."""
     for bom, codec in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if data.startswith(bom):
-            return data[2:].decode(codec, "replace").replace("\r\n", "\n").split("\n")
+            return diff_lines(data[2:].decode(codec, "replace"))
     if b"\0" in data[:SNIFF_BYTES]:
         return None
-    text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").replace("\r\n", "\n")
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return lines
+    return diff_lines(data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"))
 
 
 def main(argument: str) -> int:
@@ -85,7 +82,7 @@ def main(argument: str) -> int:
             continue
         try:
             with open(path, "rb") as file:  # noqa: PTH123  # pathlib would double the start-up time
-                lines = lines_of(file.read())
+                lines = _lines(file.read())
         except OSError:
             continue
         for number, line in enumerate(lines or (), 1):

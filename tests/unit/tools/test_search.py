@@ -149,6 +149,12 @@ async def test_grep_matches_the_end_of_crlf_lines(ctx: FakeToolContext) -> None:
     assert await grep(ctx, r"Cart \{\}$") == ["src/cart.ts", "1→class Cart {}"]
 
 
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16"])
+async def test_no_line_is_after_the_last_line_end(ctx: FakeToolContext, codec: str) -> None:
+    (ctx.workspace / "lines.txt").write_bytes("first\n\nlast\n".encode(codec))
+    assert await grep(ctx, "^$", include="lines.txt") == ["lines.txt", "2→"]
+
+
 async def test_grep_takes_patterns_that_look_like_options(ctx: FakeToolContext) -> None:
     (ctx.workspace / "o.txt").write_text("--files\n")
     assert await grep(ctx, "--files") == ["o.txt", "1→--files"]

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from lsp_bridge.framing import frame, read_body
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, preamble
 from tools.json_access import mapping
 from tools.localization import t
@@ -227,10 +228,10 @@ class Client:
         while self._lost is None:
             try:
                 message = await self._read_message()
-            except (asyncio.IncompleteReadError, OSError):
+            except (EOFError, OSError):
                 self._fail(_gone())
                 return
-            except (ValueError, asyncio.LimitOverrunError) as error:
+            except ValueError as error:
                 self._fail(_gone(t("it sent what is not JSON-RPC ({error})", error=error)))
                 return
             try:
@@ -241,14 +242,10 @@ class Client:
                 self._fail(error)
 
     async def _read_message(self) -> dict[str, Any]:
-        length = -1
-        while line := (await self._reader.readuntil(b"\r\n")).strip():
-            name, _, value = line.partition(b":")
-            if name.strip().lower() == b"content-length":
-                length = int(value)
-        if not 0 <= length <= MAX_BODY:
-            raise ValueError("no usable Content-Length")
-        message: object = json.loads(await self._reader.readexactly(length))
+        body = await read_body(self._reader, MAX_BODY)
+        if body is None:
+            raise EOFError
+        message: object = json.loads(body)
         if not isinstance(message, dict):
             raise ValueError("a message must be an object")
         return cast("dict[str, Any]", message)
@@ -298,7 +295,7 @@ class Client:
 
 def _frame(message: dict[str, Any]) -> bytes:
     body = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode()
-    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    return frame(body)
 
 
 def _gone(detail: str = "") -> ConnectionLostError:

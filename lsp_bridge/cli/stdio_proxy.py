@@ -12,6 +12,7 @@ from io import FileIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from daemon.provider.variables import provider_env
+from lsp_bridge.framing import content_length, frame
 from lsp_bridge.protocol.handshake import preamble
 
 if TYPE_CHECKING:
@@ -68,20 +69,18 @@ def _first_message(source: RawIOBase, env: Mapping[str, str]) -> bytes:
     Anything but a whole ``initialize`` is passed on unchanged.
     """
     head, body, length = b"", bytearray(), 0
-    while len(head) < _LONGEST_HEADER and (line := source.readline(_LONGEST_HEADER)):
-        head += line
-        name, _, value = line.partition(b":")
-        if name.lower() == b"content-length" and value.strip().isdigit():
-            length = int(value)
-        if line == b"\r\n":
-            break
-    while len(body) < length and (chunk := source.read(min(_CHUNK, length - len(body)))):
-        body += chunk
     try:
+        while len(head) < _LONGEST_HEADER and (line := source.readline(_LONGEST_HEADER)):
+            head += line
+            if line == b"\r\n":
+                break
+            length = content_length(line) or length
+        while len(body) < length and (chunk := source.read(min(_CHUNK, length - len(body)))):
+            body += chunk
         message = _with_env(json.loads(body), env)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return head + body  # invalid: the daemon reports it
-    return b"Content-Length: %d\r\n\r\n%s" % (len(message), message)
+    return frame(message)
 
 
 def _with_env(message: Any, env: Mapping[str, str]) -> bytes:

@@ -15,6 +15,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+from lsp_bridge.framing import frame
 from tools.json_access import mapping
 from tools.process.server_process import ServerProcess, ended
 
@@ -162,7 +163,7 @@ class RpcClient:
             self._close("it does not read what it is sent")
             return
         body = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode("utf-8", errors="replace")
-        self._process.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self._process.write(frame(body))
 
     def _close(self, reason: str) -> None:
         if not self._closed:

@@ -23,6 +23,7 @@ from daemon.model.events import Delta, Event, PermissionAsked, TraceCompleted, T
 from daemon.model.meters import Metered
 from daemon.provider.editor_models import EDITORS
 from daemon.provider.variables import is_cloud_variable, is_provider_variable
+from lsp_bridge.framing import frame
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
@@ -253,8 +254,7 @@ class ClientServer:
     def _write(self, body: bytes, *, soon: bool = False) -> None:
         """Send an encoded message, unless the client has gone."""
         if not self._server.is_gone:
-            frame = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
-            (self._frames.write_soon if soon else self._frames.write)(frame)
+            (self._frames.write_soon if soon else self._frames.write)(frame(body))
 
     # -- handlers --
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from lsp_bridge.framing import FramingError, frame, read_body
 from lsp_bridge.protocol.handshake import PREAMBLE, ErrorCode
 from lsp_bridge.server.connection import Bridge, ClientServer
 
@@ -138,7 +139,7 @@ class Listener:
         )
         error = {"jsonrpc": "2.0", "id": None, "error": {"code": ErrorCode.UNAUTHORIZED, "message": message}}
         body = json.dumps(error).encode()
-        writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.write(frame(body))
         with contextlib.suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(HANDSHAKE_S):
                 await writer.drain()
@@ -158,14 +159,12 @@ async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[object]:
     """
     while True:
         try:
-            length = await _content_length(reader)
-        except _BadHeaderError as error:
-            # The start of the next message is unknown.
+            body = await read_body(reader, _MAX_BODY)
+        except FramingError as error:
             yield _Unreadable(f"{error} The connection is closed.")
             return
-        if length is None:
+        if body is None:
             return
-        body = await reader.readexactly(length)
         try:
             message: object = json.loads(body)
         except RecursionError:
@@ -173,36 +172,3 @@ async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[object]:
         except ValueError as error:
             message = _Unreadable(f"The message is not JSON: {error}.")
         yield message
-
-
-class _BadHeaderError(Exception):
-    """Raised for data that is no message; the text says why."""
-
-
-async def _content_length(reader: asyncio.StreamReader) -> int | None:
-    """Return the length of the next message, None at the end. Raises _BadHeaderError."""
-    length: int | None = None
-    begun = False
-    while True:
-        try:
-            line = await reader.readline()
-        except ValueError as error:
-            raise _BadHeaderError(f"A header line must not be longer than {_MAX_HEADER} bytes.") from error
-        if not line:
-            return None
-        text = line.strip()
-        if not text:
-            if length is not None:
-                return length
-            if begun:
-                raise _BadHeaderError("The header of a message must have a Content-Length.")
-            continue
-        begun = True
-        name, _, value = text.partition(b":")
-        if name.lower() == b"content-length":
-            try:
-                length = int(value)
-            except ValueError as error:
-                raise _BadHeaderError("Content-Length must be a number.") from error
-            if not 0 <= length <= _MAX_BODY:
-                raise _BadHeaderError(f"A message must have between 0 and {_MAX_BODY} bytes, not {length}.")

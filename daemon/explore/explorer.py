@@ -32,7 +32,7 @@ from daemon.model.events import (
 from daemon.model.permissions import Rule
 from daemon.model.tags import plain
 from daemon.permission.service import CallPermission, WaitingTime
-from daemon.plan.changes import one_line
+from daemon.plan.changes import stored_line
 from daemon.plan.explore_goals import (
     is_given_up,
     plan_counted,
@@ -152,7 +152,7 @@ class RunningExploration:
         """Add the goal and all branches, so that viewers see all of them from the start."""
         session = self._session
         ids = [task.branch_id for task in tasks]
-        short = "; ".join(head(one_line(task.direction), 80) for task in tasks)
+        short = "; ".join(head(stored_line(task.direction), 80) for task in tasks)
         words = f"{n('Explore {count} approach', 'Explore {count} approaches', len(tasks))}: {short}"
         try:
             changes = plan_exploration(session.state.plan, head(words, 400), ids)

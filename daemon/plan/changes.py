@@ -86,7 +86,7 @@ class Moved(Struct, frozen=True):
 Change = Added | Updated | Moved | Removed
 
 
-def one_line(text: str) -> str:
+def stored_line(text: str) -> str:
     """Return a description for storage: one line without control and format characters; empty when nothing is visible.
 
     It is shown in terminals and lists, where such characters would reverse, hide or forge the text around it.

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from daemon.plan.changes import Focus, PlanError, one_line
+from daemon.plan.changes import Focus, PlanError, stored_line
 from daemon.plan.goal_index import ENDED
 from tools.goal_lines import without_marks
 from tools.text.truncate import short
@@ -119,7 +119,7 @@ def levels(tree: PlanTree) -> Iterator[Sequence[Goal]]:
 @functools.lru_cache(maxsize=8_192)
 def spelling(text: str) -> str:
     """Return the common form of all spellings of a name: without marks, quotes, upper case and full-width signs."""
-    return _folded(_bare(one_line(text)))
+    return _folded(_bare(stored_line(text)))
 
 
 def _numbered(tree: PlanTree, number: str, rest: str) -> Goal | None:
@@ -147,7 +147,7 @@ def _check_number(tree: PlanTree, seen: PlanTree, number: str, found: Goal) -> N
 
 
 def _described(tree: PlanTree, line: str) -> Goal | None:
-    exact, wanted = _folded(one_line(line)), spelling(line)
+    exact, wanted = _folded(stored_line(line)), spelling(line)
     same = [goal for goal in tree.goals.values() if _folded(goal.description) == exact]
     if not same and wanted:
         same = [goal for goal in tree.goals.values() if spelling(goal.description) == wanted]

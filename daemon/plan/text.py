@@ -19,7 +19,7 @@ from daemon.model.tags import plain
 from daemon.plan.changes import MAX_DESCRIPTION
 from daemon.plan.dependencies import needed
 from daemon.plan.goal_index import ENDED
-from tools.text.truncate import short
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,7 +82,7 @@ def plan_to_prompt(tree: PlanTree, *, ids: bool = False) -> str:
     """
     head = ["## Current Plan", ""]
     if tree.mission:
-        head.append(f"**Mission**: {_cut(tree.mission, _MAX_MISSION)}")
+        head.append(f"**Mission**: {one_line(tree.mission, _MAX_MISSION)}")
     if tree.current_id is not None and (number := tree.number_of(tree.current_id)) is not None:
         head.append(f"**Current**: {number} {tree.goals[tree.current_id].description}")
     taken = sum(map(len, head)) + len(head) + len("\n**Progress**:\n")
@@ -185,7 +185,7 @@ class _Lines:
                 stack.append(self._below(*item))
 
     def _goal(self, goal: Goal, number: str, depth: int) -> Iterator[str]:
-        description = _cut(goal.description, self._detail.description)
+        description = one_line(goal.description, self._detail.description)
         if self._detail.numbers and number:
             dot = "" if "." in number else "."
             here = "  ← current" if goal.id == self._tree.current_id else ""
@@ -195,7 +195,7 @@ class _Lines:
         mark = _NEVER_BEGUN if skipped else _MARK.get(goal.status, " ")
         yield f"{_indent(depth)}[{mark}] {description}"
         if goal.status == "completed" and goal.summary and self._detail.summary and not self._repeats(goal):
-            yield f"{_indent(depth)}    → {_cut(goal.summary, self._detail.summary)}"
+            yield f"{_indent(depth)}    → {one_line(goal.summary, self._detail.summary)}"
 
     def _id(self, goal: Goal) -> str:
         """Return its id, behind the ids of the goals that it waits for."""
@@ -285,7 +285,3 @@ class _Lines:
 
 def _indent(depth: int) -> str:
     return "    " * depth
-
-
-def _cut(text: str, limit: int) -> str:
-    return short(" ".join(text.split()), limit)

@@ -28,7 +28,7 @@ from daemon.plan.changes import (
     PlanError,
     Removed,
     Updated,
-    one_line,
+    stored_line,
 )
 from daemon.plan.dependencies import misplaced
 from daemon.plan.goal_index import ENDED, GoalIndex
@@ -67,7 +67,7 @@ class PlanTree(GoalIndex):
         The default is below the goal in focus, and behind the choice of an exploration when that has it. There, the
         first goal at the level of one that was just abandoned takes its place in the order and the focus.
         """
-        texts = [text for text in map(one_line, descriptions) if text]
+        texts = [text for text in map(stored_line, descriptions) if text]
         if not texts:
             raise PlanError(t("A goal needs a description: say in a few words what will be achieved."))
         if len(texts) > MAX_GOALS_AT_ONCE:
@@ -215,7 +215,7 @@ class PlanTree(GoalIndex):
     def plan_rename(self, goal: Goal, description: str) -> list[Change]:
         """Rename an open goal; the description of an ended one is in the context, whose bytes must not change."""
         goal = self._open(goal, t("its description can no longer change"))
-        text = one_line(description)
+        text = stored_line(description)
         if not text:
             raise PlanError(t("A goal needs a description: say in a few words what will be achieved."))
         _check_description(text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from daemon.plan.changes import MAX_DESCRIPTION, one_line
+from daemon.plan.changes import MAX_DESCRIPTION, stored_line
 from tools.json_access import array, mapping
 from tools.text.truncate import head
 
@@ -233,7 +233,7 @@ def _plain_number(value: object) -> object:
 
 
 def _checked(step: PlanStep) -> PlanStep:
-    goal = one_line(step.goal)
+    goal = stored_line(step.goal)
     if not goal and not step.keep:
         raise BadPlanError('A step had no goal: each needs one, {"goal": "what will be achieved"}.')
     if len(goal) > MAX_DESCRIPTION:

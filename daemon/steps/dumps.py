@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from daemon.model.encoding import json_text
-from daemon.steps.shortened import one_line, shown, without_image_data
+from daemon.steps.shortened import without_image_data
 from daemon.steps.texts import ICONS
 from tools.redaction.redactor import SECRETS
 from tools.text.amounts import known_part
-from tools.text.truncate import head
+from tools.text.terminal import replaced
+from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def dump_tree(head: TraceHead, tree: StepTree, *, now: datetime) -> str:
         "",
         *_drawn(tree, now),
     ]
-    return SECRETS.text(shown("\n".join(lines).rstrip()) + "\n")
+    return SECRETS.text(replaced("\n".join(lines).rstrip()) + "\n")
 
 
 def _total_cost(head: TraceHead, dollar: str) -> str:
@@ -161,7 +162,7 @@ def dump_markdown(head: TraceHead, tree: StepTree, *, now: datetime) -> str:
         "",
         *_folded(tree, now),
     ]
-    return SECRETS.text(shown("\n".join(lines).rstrip()) + "\n")
+    return SECRETS.text(replaced("\n".join(lines).rstrip()) + "\n")
 
 
 def _folded(tree: StepTree, now: datetime) -> Iterator[str]:
@@ -226,7 +227,7 @@ def _blocks(step: Step) -> Iterator[tuple[str, object]]:
 
 
 def _block(title: str, value: object) -> Iterator[str]:
-    text = shown(json.dumps(without_image_data(value), ensure_ascii=False, indent=2))
+    text = replaced(json.dumps(without_image_data(value), ensure_ascii=False, indent=2))
     # A text may contain fences itself.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     yield from ("<details>", f"<summary><b>{title}</b></summary>", "")

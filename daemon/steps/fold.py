@@ -57,9 +57,10 @@ from daemon.steps.inference import (
     text_step_status,
     text_step_type,
 )
-from daemon.steps.shortened import cut_texts, one_line
+from daemon.steps.shortened import cut_texts
 from daemon.steps.spent import NOTHING, StepCost
 from daemon.steps.tree import StepTree
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

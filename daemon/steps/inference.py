@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart, Usage, priced
-from daemon.steps.shortened import first_sentence, one_line
+from daemon.steps.shortened import first_sentence
 from daemon.steps.spent import StepCost
-from tools.text.truncate import cut_text, head
+from tools.text.truncate import cut_text, head, one_line
 
 if TYPE_CHECKING:
     from daemon.model.events import ModelRetry, SessionUpdated

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from tools.text.truncate import cut_text, head, short
+from tools.text.truncate import cut_text, head, one_line
 
 _PREVIEW = 11
 """Characters of an image's data that are shown, as many as in the seed's example."""
@@ -66,17 +66,3 @@ def first_sentence(text: str, limit: int = 120) -> str:
     found = _END.search(text[: limit * 4])
     end = len(text) if found is None else found.start() if found[0] == "\n" else found.end()
     return one_line(head(text, end), limit)
-
-
-def one_line(text: str, limit: int) -> str:
-    """Return ``text`` on one line of at most ``limit`` characters."""
-    return short(" ".join(head(text, limit * 8).split()), limit)
-
-
-_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-
-
-def shown(text: str) -> str:
-    """Return ``text`` without what drives a terminal or reorders a line: a dump is looked at with ``cat`` and
-    ``watch``."""
-    return _UNSHOWN.sub("\ufffd", text.replace("\r\n", "\n"))

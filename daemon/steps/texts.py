@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from daemon.plan.goal_stats import TOOLS_OF_THE_PLAN
 from daemon.steps.inference import brief_output
-from daemon.steps.shortened import one_line
 from tools.localization import noted, t
-from tools.text.truncate import head
+from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
     from daemon.model.steps import Step, StepStatus

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import partialmethod
 from itertools import accumulate
@@ -10,32 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from tools.json_access import integer
 from tools.localization import n, noted, t
-from tools.text import terminal
+from tools.text import terminal, truncate
+from tools.text.terminal import clean as clean
 from tools.text.terminal import shown as shown
 from tools.text.terminal import shown_line as shown_line
-from tools.text.truncate import short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# Characters that reorder displayed text, so that a diff reads differently from what it does.
-_REORDER = re.compile("[\u202a-\u202e\u2066-\u2069]")
-
-
-def clean(text: str) -> str:
-    """Return ``text`` without escape sequences and control characters; newlines and tabs stay.
-
-    For output of models and tools, which is read and not approved; ``shown`` is for the rest. Characters that change
-    the direction of writing are shown by their number.
-    """
-    text = _CONTROL.sub("", terminal.plain(text))
-    return _REORDER.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
-
 
 def one_line(text: str, limit: int = 200) -> str:
     """Return ``text`` safe and on one line of at most ``limit`` characters."""
-    return short(" ".join(clean(text).split()), limit)
+    return truncate.one_line(clean(text), limit)
 
 
 class Cleaner:

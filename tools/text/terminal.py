@@ -75,6 +75,33 @@ def styled(text: str) -> str:
     return ESCAPE.sub(lambda found: found[0] if _STYLE.fullmatch(found[0]) else "", text)
 
 
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Characters that reorder displayed text, so that a diff reads differently from what it does.
+_REORDER = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """Return ``text`` without escape sequences and control characters; newlines and tabs stay.
+
+    For output of models and tools, which is read and not approved; ``shown`` is for the rest. Characters that change
+    the direction of writing are shown by their number.
+    """
+    text = _CONTROL.sub("", plain(text))
+    return _REORDER.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+_DRIVES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def replaced(text: str) -> str:
+    """Return ``text`` with a replacement character for each one that drives a terminal or reorders a line.
+
+    For a finished document that is looked at with ``cat`` and ``watch``: unlike by ``clean``, nothing in it is joined,
+    so that no Markdown appears that was not there.
+    """
+    return _DRIVES.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
 class EscapeJoiner:
     """Joins pieces of a stream so that no escape sequence is cut between two of them."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.server.editor.given import ASK, EXPLAIN, FIX, KINDS, SHOW_ANSWER, SHOW_ANSWER_TITLE
-from lsp_bridge.server.editor.prompts import one_line
+from lsp_bridge.server.editor.prompts import visible_line
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -83,4 +83,4 @@ def _wanted(only: Sequence[str], kind: str) -> bool:
 
 
 def _short(problem: dict[str, Any]) -> str:
-    return one_line(problem["message"], _SHOWN)
+    return visible_line(problem["message"], _SHOWN)

@@ -19,7 +19,7 @@ from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.editor import given as a
 from lsp_bridge.server.editor.code_actions import code_actions
 from lsp_bridge.server.editor.lenses import Decisions, code_lenses, hunk_positions, parts
-from lsp_bridge.server.editor.prompts import one_line, prompt
+from lsp_bridge.server.editor.prompts import prompt, visible_line
 from lsp_bridge.server.editor.questions import Questions
 from lsp_bridge.server.editor.quoting import Quoting
 from lsp_bridge.server.editor.show_text import Showing
@@ -148,7 +148,7 @@ class EditorFeatures:
             raise RequestError(
                 t(
                     "There is no command {name}. There are: {commands}.",
-                    name=one_line(name, 80),
+                    name=visible_line(name, 80),
                     commands=", ".join(a.COMMANDS),
                 )
             )
@@ -223,7 +223,7 @@ class EditorFeatures:
         request = self._visible(decision.path) if named is None else self._waiting(named)
         files = [file for file in request.files if decision.path in (None, file.path)]
         if decision.path is not None and not files:
-            raise RequestError(t("The request does not touch {path}.", path=one_line(decision.path, 200)))
+            raise RequestError(t("The request does not touch {path}.", path=visible_line(decision.path, 200)))
         if command == a.SHOW_CHANGES:
             await self._showing.document("proposed.diff", "\n".join(file.diff for file in files))
             return
@@ -363,7 +363,7 @@ class EditorFeatures:
                     "{name} was changed in the editor since this was proposed, so it cannot be accepted. "
                     "Nothing was done. Undo your edit, or reject the proposal so that Goalwright tries "
                     "again.",
-                    name=one_line(name, 200),
+                    name=visible_line(name, 200),
                 ),
                 ErrorCode.UNKNOWN_REQUEST,
             )

@@ -17,7 +17,7 @@ from msgspec import Struct
 from daemon.model.tags import plain, plain_json
 from lsp_bridge.server.editor.given import ASK, FIX, GivenProblem
 from tools.text.lines import lsp_lines
-from tools.text.truncate import head, short
+from tools.text.truncate import head, one_line, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +142,7 @@ def quoted(problems: Sequence[GivenProblem], total: int = LAST) -> list[str]:
         said = [_visible(line) for line in short(problem.message, _MESSAGE).splitlines()] or [""]
         at = "" if problem.range is None else f" in line {min(problem.range.start.line + 1, total)}"
         who = ", ".join(
-            one_line(str(word), 80) for word in (problem.source, problem.code) if word not in (None, "")
+            visible_line(str(word), 80) for word in (problem.source, problem.code) if word not in (None, "")
         )
         lines.append(
             f"> {_SEVERITY.get(problem.severity or 1, 'error')}{at}{f' ({who})' if who else ''}: {said[0]}"
@@ -153,9 +153,9 @@ def quoted(problems: Sequence[GivenProblem], total: int = LAST) -> list[str]:
     return [plain(line) for line in lines]
 
 
-def one_line(text: str, most: int) -> str:
+def visible_line(text: str, most: int) -> str:
     """Return ``text`` on one line of at most ``most`` characters, nothing in it that does not show."""
-    return plain(short(" ".join(_visible(" ".join(head(text, most * 4).split())).split()), most))
+    return plain(one_line(_visible(head(text, most * 4)), most))
 
 
 def _code(shown: Excerpt) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from daemon.permission.rules import rule_words
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
-from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld
+from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, reference, visible_line, withheld
 from tools.files.hard_links import other_names
 from tools.files.regular_files import read_regular
 from tools.localization import t
@@ -101,7 +101,7 @@ def _last(span: a.LspRange) -> int:
 
 
 def _read(path: Path) -> str:
-    name = one_line(path.name, 200)
+    name = visible_line(path.name, 200)
     try:
         if path.exists() and not path.is_file():
             raise RequestError(t("{name} cannot be read: it is not a file.", name=name))

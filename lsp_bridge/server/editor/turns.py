@@ -28,7 +28,7 @@ from daemon.store.trace_store import UnknownTraceError
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.editor.given import SHOW_ANSWER_TITLE
-from lsp_bridge.server.editor.prompts import one_line
+from lsp_bridge.server.editor.prompts import visible_line
 from lsp_bridge.server.requests.declaration import refusals
 from tools.localization import t
 from tools.process.background import Background
@@ -268,7 +268,9 @@ _WORKING = Background("a turn of an editor", level=logging.INFO)  # connected cl
 def _ended(result: p.SessionPromptResult) -> str:
     if result.removed or result.stop_reason == "canceled":
         return "stopped"
-    return "done" if result.stop_reason == "end_turn" else one_line(result.detail, 100) or result.stop_reason
+    return (
+        "done" if result.stop_reason == "end_turn" else visible_line(result.detail, 100) or result.stop_reason
+    )
 
 
 class ProgressBar:
@@ -368,7 +370,7 @@ class ProgressBar:
         if isinstance(event, PermissionAsked):
             return t("waiting for your answer: {title}", title=event.request.title)
         if isinstance(event, ModelRetry):
-            return one_line(t("retrying: {reason}", reason=event.reason), _SHOWN)
+            return visible_line(t("retrying: {reason}", reason=event.reason), _SHOWN)
         return ""
 
     def _part(self, event: MessagePartAdded) -> str:
@@ -377,7 +379,7 @@ class ProgressBar:
             self._calls[part.id] = _call(part)
             return ""
         if isinstance(part, TextPart):
-            return one_line(part.text, _SHOWN)
+            return visible_line(part.text, _SHOWN)
         return "thinking" if isinstance(part, ReasoningPart) else ""
 
 
@@ -387,4 +389,4 @@ def _call(part: ToolCallPart) -> str:
     except ValueError:
         return part.name
     about = next((value for name in _TELLING if isinstance(value := arguments.get(name), str)), "")
-    return one_line(f"{part.name} {about}", _SHOWN)
+    return visible_line(f"{part.name} {about}", _SHOWN)

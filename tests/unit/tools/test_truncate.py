@@ -14,9 +14,8 @@ from daemon.context.compaction import cut_middle
 from daemon.loop.session_titles import SUMMARY_LENGTH, TITLE_LENGTH
 from daemon.steps.inference import action_label, brief_output
 from daemon.steps.shortened import first_sentence
-from daemon.steps.shortened import one_line as step_line
 from lsp_bridge.cli.text import one_line as terminal_line
-from lsp_bridge.server.editor.prompts import one_line as editor_line
+from lsp_bridge.server.editor.prompts import visible_line as editor_line
 from tests.support.examples import in_full
 from tools.process.output import HeadTail
 from tools.redaction.redactor import SECRETS, Redactor
@@ -98,7 +97,6 @@ CUTS: dict[str, Callable[[str, int], str]] = {
     "cut_middle": cut_middle,
     "cut_text": cut_text,
     "abridged": abridged,
-    "step_line": step_line,
     "first_sentence": first_sentence,
     "editor_line": editor_line,
     "terminal_line": terminal_line,

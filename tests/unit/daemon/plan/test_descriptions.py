@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.plan.changes import PlanError, one_line
+from daemon.plan.changes import PlanError, stored_line
 from daemon.plan.tree import Added, PlanTree
 
 INVISIBLE = [
@@ -61,9 +61,9 @@ def test_bidi_and_invisible_characters_are_removed(given_text: str, kept: str) -
 
 
 @given(st.text(max_size=30))
-def test_one_line_is_idempotent_and_without_control_characters(text: str) -> None:
-    line = one_line(text)
-    assert one_line(line) == line
+def test_stored_line_is_idempotent_without_control_characters(text: str) -> None:
+    line = stored_line(text)
+    assert stored_line(line) == line
     assert line == " ".join(line.split())
     assert {unicodedata.category(sign) for sign in line if sign not in "\u200c\u200d"}.isdisjoint(
         {"Cc", "Cf"}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_bridge.cli.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
+from tools.text.terminal import replaced
 
 ESCAPES = [
     "\x1b[31m",
@@ -73,6 +74,14 @@ def test_ordinary_text_is_untouched_in_any_pieces(text: str) -> None:
 
 def test_letters_that_reorder_a_line_are_shown() -> None:
     assert clean("if x\u202e: #") == "if x<U+202E>: #"
+
+
+@given(st.lists(pieces))
+def test_document_keeps_its_marks_apart(parts: list[str]) -> None:
+    text = "``\x1b[0m`" + "".join(parts)
+    safe = replaced(text)
+    assert all(new in (old, "\ufffd") for old, new in zip(text.replace("\r\n", "\n"), safe, strict=True))
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", safe)
 
 
 def test_one_line_is_one_line_and_short() -> None:

@@ -24,7 +24,14 @@ from lsp_bridge.server.editor.given import (
     Point,
 )
 from lsp_bridge.server.editor.lenses import Decisions, hunk_positions, parts
-from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
+from lsp_bridge.server.editor.prompts import (
+    MOST_LINES,
+    MOST_PROBLEMS,
+    excerpt,
+    prompt,
+    reference,
+    visible_line,
+)
 from tools.diff.unified_diff import unified
 from tools.tool import FileChange, ProposedFile
 
@@ -210,6 +217,6 @@ def test_rejecting_everything_gives_no_accepting_answer() -> None:
 
 
 @given(st.text(max_size=300), st.integers(1, 50))
-def test_one_line_returns_a_single_bounded_line(text: str, most: int) -> None:
-    assert len(one_line(text, most)) <= most
-    assert len(one_line(text, most).splitlines()) <= 1
+def test_visible_line_is_a_single_bounded_line(text: str, most: int) -> None:
+    assert len(visible_line(text, most)) <= most
+    assert len(visible_line(text, most).splitlines()) <= 1

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from tools.diagnostics_text import describe, problems_metadata
 from tools.language_ports import CurrentProblems, Diagnostics, DiagnosticsReport, DiagnosticsRun, Severity
+from tools.process.background import Background
 from tools.tool_names import OWN
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class StepDiagnostics:
         """Another write of the batch follows the call that runs now."""
         self._touched: dict[Path, None] = {}
         """Files of the changes before, oldest first: there may be late news of them."""
-        self._leaving: set[asyncio.Task[DiagnosticsReport]] = set()
+        self._reports = Background("the report on a change")
         self._late: list[tuple[DiagnosticsReport, set[Path]]] = []
         """Reports that nothing waited for, with the files of their changes."""
 
@@ -158,7 +159,7 @@ class StepDiagnostics:
         written = self._written
         run, paths = self._end()
         if run is not None and written:
-            self._leave(asyncio.create_task(run.report()), paths)
+            self._leave(self._reports.start(run.report()), paths)
         elif run is not None:
             run.drop()
 
@@ -182,9 +183,7 @@ class StepDiagnostics:
     async def close(self) -> None:
         """Close it: nothing is reported any more."""
         self.leave()
-        for task in list(self._leaving):
-            task.cancel()
-        await asyncio.gather(*self._leaving, return_exceptions=True)
+        await self._reports.close()
         self._touched.clear()
 
     # ----
@@ -194,7 +193,7 @@ class StepDiagnostics:
         run, paths = self._end()
         if run is None:
             return DiagnosticsReport("no_server")
-        asked = asyncio.create_task(run.report())
+        asked = self._reports.start(run.report())
         try:
             return await self._readable_report(await asyncio.shield(asked), paths)
         except asyncio.CancelledError:
@@ -211,12 +210,10 @@ class StepDiagnostics:
 
     def _leave(self, asked: asyncio.Task[DiagnosticsReport], paths: set[Path]) -> None:
         def take(task: asyncio.Task[DiagnosticsReport]) -> None:
-            self._leaving.discard(task)
             # The port never raises: it is being closed.
             if not task.cancelled() and task.exception() is None:
                 self._late.append((task.result(), paths))
 
-        self._leaving.add(asked)
         asked.add_done_callback(take)
 
     async def _readable_report(self, report: DiagnosticsReport, own: Collection[Path]) -> DiagnosticsReport:

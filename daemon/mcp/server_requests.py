@@ -18,6 +18,7 @@ from daemon.mcp import elicitation, sampling
 from daemon.mcp.elicitation import BadRequestError
 from daemon.outside_tools.approvals import Approvals
 from tools.localization import t
+from tools.process.background import Background
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import shown_line
 from tools.tool import PermissionAsk, PermissionDeniedError, ToolError
@@ -58,7 +59,7 @@ class CallRequests:
         self._sampling_file = sampling_file
         self._left = MOST_REQUESTS
         self._one_by_one = asyncio.Lock()
-        self._answering: set[asyncio.Task[object]] = set()
+        self._answering = Background("an answer to an MCP server")
         self._clock: asyncio.Timeout | None = None
 
     @asynccontextmanager
@@ -74,8 +75,7 @@ class CallRequests:
         finally:
             calls.remove(self)
             self._clock = None
-            for task in self._answering:
-                task.cancel()
+            self._answering.cancel()
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Ask the user for what a server wants to know."""
@@ -98,16 +98,13 @@ class CallRequests:
             work.close()
             return refusal(f"a call may ask {MOST_REQUESTS} times")
         self._left -= 1
-        task = asyncio.create_task(self._in_turn(work))
-        self._answering.add(task)
+        task = self._answering.start(self._in_turn(work))
         try:
             return await task
         except asyncio.CancelledError:
             if self._clock is not None or not task.cancelled() or _is_canceled():
                 raise
             return refusal("the call has ended")
-        finally:
-            self._answering.discard(task)
 
     async def _in_turn(
         self, work: Coroutine[None, None, Result | types.ErrorData]

@@ -18,6 +18,7 @@ from msgspec import Struct
 from lsp_bridge.framing import FramingError, frame, read_body
 from lsp_bridge.protocol.handshake import PREAMBLE, ErrorCode
 from lsp_bridge.server.connection import Bridge, ClientServer
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -33,6 +34,8 @@ _MAX_BODY = 64 * 1024 * 1024
 _MAX_HEADER = 16 * 1024
 _BACKLOG = 1024
 """Connections that the system keeps for us; when it keeps no more, clients believe that there is no daemon."""
+_LAST_S = 5.0
+"""Seconds that connections have to end when the daemon closes."""
 MAX_SILENT = 128
 """Connections that may be open without having said anything; the oldest are closed to make room for new ones."""
 
@@ -49,7 +52,7 @@ class Listener:
         self._token = token
         self._stop = stop
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = Background("a connection")
         self._silent: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         """Those of which no message has come, the oldest first."""
 
@@ -70,22 +73,17 @@ class Listener:
         """Stop accepting and hang up on everybody."""
         if self._server is not None:
             self._server.close()
-        for task in set(self._connections):
-            task.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections, timeout=5)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_S):
+                await self._connections.close()
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._ended)
+        task = self._connections.start(
+            self._serve(reader, writer), then=lambda ended: self._silent.pop(ended, None)
+        )
         self._silent[task] = writer
         if len(self._silent) > MAX_SILENT:
             self._silent.pop(next(iter(self._silent))).transport.abort()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._connections.discard(task)
-        self._silent.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

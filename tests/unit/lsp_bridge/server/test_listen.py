@@ -175,7 +175,7 @@ async def test_partial_frame_and_disconnect_do_not_affect_others(cut: int) -> No
 async def test_closing_the_listener_closes_all_connections() -> None:
     async with served() as door:
         clients = [await door.client(), await door.connect(), await door.raw()]
-        await until(lambda: len(door.listener._connections) == 3)
+        await until(lambda: len(door.listener._connections._tasks) == 3)
         await door.listener.close()
         for client in clients:
             await client.hung_up()
@@ -216,7 +216,7 @@ async def test_silent_connections_do_not_block_new_clients(said: bytes) -> None:
         for client in silent[:20]:
             await client.hung_up()
         await until(lambda: door.bench.core.presence.clients == 0)
-        await until(lambda: len(door.listener._connections) <= listen.MAX_SILENT)
+        await until(lambda: len(door.listener._connections._tasks) <= listen.MAX_SILENT)
 
 
 async def test_active_connection_is_not_closed_for_silent_ones() -> None:

@@ -83,6 +83,8 @@ def leave(code: int) -> int:
     import threading
 
     if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        # ``os._exit`` calls none of them, and the module has no public way to get at what is registered.
+        # https://github.com/python/cpython/issues/76263
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
         try:
             for stream in (sys.stdout, sys.stderr):

@@ -92,6 +92,8 @@ class Exporter:
 
     def close(self, timeout_s: float) -> None:
         """Send the rest within ``timeout_s`` seconds. Blocks."""
+        # The processor's own ``shutdown`` takes no time: it may wait for 30 s, longer than the daemon does.
+        # https://github.com/open-telemetry/opentelemetry-python/issues/4623
         self._processor._batch_processor.shutdown(int(timeout_s * 1000))  # pyright: ignore[reportPrivateUsage]
         self._meters.shutdown(int(timeout_s * 1000))
 

@@ -13,19 +13,21 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from daemon.copies import die_with_parent
 from daemon.copies.working_copy import MOST_BYTES, CopyError
 from daemon.files.git import object_sizes
+from daemon.files.git_runner import git_command, run
 from daemon.files.index_file import BadIndexError
 from tools.process.background import finish
-from tools.process.environment import GIT_ASKED, git_environment
+from tools.process.environment import git_environment
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
@@ -74,34 +76,29 @@ class CancelToken:
         self, argv: Sequence[str | bytes], *, cwd: Path, env: Mapping[str, str], given: bytes = b""
     ) -> tuple[int, bytes, bytes]:
         """Exit code, output and errors of a program. Raises StoppedError and CopyError."""
-        with self._lock:
-            self.check()
-            try:
-                process = subprocess.Popen(
-                    argv,
-                    cwd=cwd,
-                    env=env,
-                    stdin=subprocess.PIPE if given else subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                )
-            except OSError as error:
-                raise CopyError(f"{os.fsdecode(argv[0])} cannot be started: {error.strerror}") from error
-            self._running.add(process)
+        self.check()
         try:
-            out, errors = process.communicate(given or None, timeout=TIMEOUT_S)
+            done = run(argv, cwd=cwd, env=env, given=given, timeout_s=TIMEOUT_S, running=self._killable)
+        except OSError as error:
+            raise CopyError(f"{os.fsdecode(argv[0])} cannot be started: {error.strerror}") from error
         except subprocess.TimeoutExpired as error:
             raise CopyError(
                 f"{os.fsdecode(argv[0])} did not end within {TIMEOUT_S:.0f} s. Check the disk."
             ) from error
+        self.check()
+        return done
+
+    @contextmanager
+    def _killable(self, process: subprocess.Popen[bytes]) -> Generator[None]:
+        with self._lock:
+            self._running.add(process)
+            if self._stopped:
+                process.kill()
+        try:
+            yield
         finally:
             with self._lock:
                 self._running.discard(process)
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-        self.check()
-        return process.returncode, out, errors
 
 
 async def in_thread(
@@ -154,9 +151,8 @@ class GitProgram:
 
         The user's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitError.
         """
-        code, out, errors = self.stop.run(
-            [self.program, *GIT_ASKED, *args], cwd=folder, env=self.env, given=given
-        )
+        command = git_command(self.program, *args)
+        code, out, errors = self.stop.run(command, cwd=folder, env=self.env, given=given)
         if code != 0:
             if fails:
                 return b""
@@ -197,8 +193,7 @@ class PrivateIndex:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        settings = [part for setting in config for part in ("-c", setting)]
-        argv: list[str | bytes] = [git.program, *GIT_ASKED, *settings, *args]
+        argv = git_command(git.program, *args, settings=config)
         if long and sys.platform.startswith("linux"):
             begin = (sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), str(MOST_BYTES))
             argv = [*begin, *argv]

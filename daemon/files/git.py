@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.cooperative import cooperatively
+from daemon.files.git_runner import git_command, run
 from daemon.files.index_file import FILE, BadIndexError, entries, extensions
 from tools.files.regular_files import read_regular
-from tools.process.environment import GIT_ASKED, git_environment
+from tools.process.environment import git_environment
 from tools.process.programs import find_program
-from tools.search.ripgrep import SLOW_S, endless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -180,33 +180,12 @@ def blobs_in(data: bytes, oids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]
 
 def _run(program: str, folder: Path, args: Sequence[str], given: bytes = b"") -> bytes:
     """Output of git; empty when it fails."""
+    command, env = git_command(program, *args), git_environment()
     try:
-        with subprocess.Popen(
-            [program, *GIT_ASKED, *args],
-            cwd=folder,
-            env=git_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        ) as running:
-            return _output(running, folder, given)
+        return run(command, cwd=folder, env=env, given=given, timeout_s=_TIMEOUT_S, reads_ignores=True)[1]
     except (OSError, subprocess.TimeoutExpired) as error:
         log.info("git %s: %s", args[0], error)
         return b""
-
-
-def _output(running: subprocess.Popen[bytes], folder: Path, given: bytes) -> bytes:
-    """Return the output of git. Raises TimeoutExpired when it takes too long, or reads an endless ignore file."""
-    try:
-        try:
-            return running.communicate(given, SLOW_S)[0]
-        except subprocess.TimeoutExpired:
-            if endless(folder, stopped=lambda: running.poll() is not None):
-                raise
-            return running.communicate(timeout=_TIMEOUT_S)[0]
-    except BaseException:
-        running.kill()
-        raise
 
 
 def _names(data: bytes) -> list[str]:

@@ -21,6 +21,7 @@ from tools.paths import explain_os_error, may_read, rule_target
 from tools.search import ripgrep
 from tools.search.unsaved import overlaid
 from tools.text.decoding import decode, splice_bytes
+from tools.text.lines import lsp_lines
 from tools.tool import FileChange, Files, ToolContext, ToolError, ToolResult
 from tools.writing import atomic, buffers
 from tools.writing.proposal import propose
@@ -89,7 +90,7 @@ async def apply_rename(plan: Sequence[FileChange], ctx: ToolContext) -> ToolResu
 
 def name_at(text: str, at: Position) -> str:
     """Return the name at a position; empty for none."""
-    lines = text.split("\n")
+    lines = lsp_lines(text)
     line = lines[at.line - 1] if at.line <= len(lines) else ""
     return next((found[0] for found in _NAME.finditer(line) if found.start() < at.column <= found.end()), "")
 

@@ -327,6 +327,16 @@ async def test_rename_names_some_files_and_counts_the_others(
     assert "t6.py:1 and in 3 more files. The language server" in result.content
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+async def test_renamed_name_is_found_whatever_ends_the_lines(
+    ctx: FakeToolContext, servers: FakeNavigation, end: str
+) -> None:
+    put(ctx, "cart.py", CART.replace(b"\n", end.encode()))
+    servers.renamed = rename_of(ctx, "cart.py")
+    result = await symbols(ctx, "rename", path="cart.py", line=3, column=11, new_name="sum_up")
+    assert "The name total still occurs in" in result.content
+
+
 async def test_files_not_read_stay_unread_after_a_rename(
     ctx: FakeToolContext, servers: FakeNavigation
 ) -> None:

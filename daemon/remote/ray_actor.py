@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from typing import Any
 
 LEASE_S = 30.0
@@ -157,10 +158,15 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _home() -> str:
-    """Return the folder of our packages on this node. Raises ImportError where Goalwright is not installed."""
-    import goalwright
-
-    return goalwright.HOME
+    """Return the folder of our packages on this node, as ``goalwright.HOME`` is. Raises ImportError where Goalwright
+    is not installed."""
+    # Not imported: its entry point imports all of ours, and this module must not stand above them.
+    found = find_spec("goalwright")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("No module named 'goalwright'")
+    package = os.path.dirname(found.origin)  # noqa: PTH120
+    installed = os.path.isdir(os.path.join(package, "daemon"))  # noqa: PTH112, PTH118
+    return package if installed else os.path.dirname(package)  # noqa: PTH120
 
 
 def _state() -> str:

@@ -204,7 +204,7 @@ class BranchWorker:
             session = sessions[item.trace_id]
             services = session.services
             if first := item.trace_id == order.task.session_id:
-                session.state.plan.last_id = max(session.state.plan.last_id, order.last_goal)
+                session.state.plan.skip_ids(order.last_goal)
                 session.state.children.subagents.update(order.subagents)
             self.driver.tell("opened", Opened(item, services.workspace, services.folder.rules, first))
         else:
@@ -229,7 +229,7 @@ class _Grants(GrantStore):
     def set(self, session: Sequence[Rule], everywhere: Grants) -> None:
         """Take over those for the session, and the others."""
         if self.main is not None:
-            self.main.state.granted[:] = session
+            self.main.state.set_granted(session)
         self._everywhere = everywhere
 
     def rules(self) -> Grants:
@@ -288,10 +288,10 @@ def _main_session(
     hooks = Hooks(services.workspace, home, find=FoundFunctions)
     main = Session(SessionState(trace), order.agent, services, features(hooks, sessions))
     main.policy.use(config=services.config(), trust=order.trust, default_model=order.default_model)
-    main.policy.design.rules = order.design
-    main.state.granted[:] = order.granted
-    main.state.order.last = order.first_sequence
-    main.state.calibration = order.calibration
+    main.policy.design.guard_by(order.design)
+    main.state.set_granted(order.granted)
+    main.state.order.reserve(order.first_sequence)
+    main.state.set_calibration(order.calibration)
     sessions[main.session_id] = main
     return main
 

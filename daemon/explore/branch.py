@@ -210,10 +210,8 @@ class Branch:
                 tokens=sum(map(part_tokens, message.content)),
             )
             await asyncio.sleep(0)  # each is written to disk, so let other tasks run in between
-        child.state.given.files.update(seen)
-        child.state.given.instructions.update(task.instructions)
-        child.state.given.untrusted_instructions.update(task.untrusted_instructions)
-        child.state.calibration = parent.state.calibration
+        child.state.given.include(seen, task.instructions, task.untrusted_instructions)
+        child.state.set_calibration(parent.state.calibration)
 
     async def _talk(self, child: Session, prompt: str) -> TurnResult:
         """Run all turns of the branch: users' messages to it are part of its work. Then it becomes read-only, so that

@@ -183,8 +183,7 @@ class RemoteBranch:
     async def _order(self) -> BranchOrder:
         task, parent = self._task, self._host.parent
         services, state = parent.services, parent.state
-        first = state.order.last
-        state.order.last += _RESERVED
+        first = state.order.reserve(_RESERVED)
         models = {task.model, *task.settings.model.models.values(), *task.settings.model.fallback_model}
         configured = task.settings.context.context_window
         windows = {

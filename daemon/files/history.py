@@ -114,8 +114,7 @@ class SessionHistory:
         self.blobs = Blobs(folder / "blobs")
         self.workspace = workspace
         self.above: Place | None = None
-        """For a sub-agent: the history of its caller, and the ``task`` call there. What it keeps is kept in both, so
-        that undo, redo and lists of changes in the main session cover its sub-agents."""
+        """For a sub-agent: the history of its caller, and the ``task`` call there."""
         self._names_above: dict[str, str] = {}
         """Names there of versions that are kept but not yet written."""
         self._file = VersionFile(folder / "versions.jsonl")
@@ -131,6 +130,11 @@ class SessionHistory:
         self._adding = threading.Lock()
         self._last_number = 0
         """Number of the newest version; 0: not known yet. Finding it takes longer as a session grows."""
+
+    def keep_above(self, history: SessionHistory, call_id: str) -> None:
+        """Keep everything also for this call in the history of the caller, so that undo, redo and lists of changes in
+        the main session cover its sub-agents."""
+        self.above = history, call_id
 
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None

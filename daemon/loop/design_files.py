@@ -35,10 +35,14 @@ class DesignFiles:
 
     def guard(self, paths: Iterable[str]) -> None:
         """These files are the design: they are not changed without a word from the user."""
-        self.rules = tuple(
+        self.guard_by(
             Rule(permission="edit", pattern=path, action="ask", source="agent", words=t(_WORDS))
             for path in paths
         )
+
+    def guard_by(self, rules: Iterable[Rule]) -> None:
+        """Use the rules that another session has made of its design."""
+        self.rules = tuple(rules)
 
     def note_approval(self, request: PermissionRequest) -> None:
         """The user has allowed what a call asked about."""

@@ -138,7 +138,7 @@ def write_fork(store: TraceStore, fork: Fork, source: str, events: Sequence[Even
             take(copy)
     for event in _ending(state, fork, source):
         take(event)
-    state.calibration = fork.calibration
+    state.set_calibration(fork.calibration)
     store.save_snapshot(state.carrying(), state.plan.snapshot())
 
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from daemon.context.profiles import room
 from daemon.loop.attachments import refusal
-from daemon.loop.policy import StandIn
 from daemon.model import notice_codes
 from daemon.model.messages import FilePart, ToolResultPart
 from daemon.provider.model_calls import ProviderError, Restart
@@ -78,7 +77,7 @@ class ModelFallback:
             if problem := self._unfit(model):
                 self._skipped(model, problem)
                 continue
-            policy.stand_in = StandIn(policy.chosen_model, model)
+            policy.let_stand_in(model)
             self._models.ask_window(model, policy.client.env)
             self._record.notice(
                 "warning",

@@ -87,6 +87,7 @@ class Policy:
 
     def use(
         self,
+        client: ClientSettings | None = None,
         *,
         config: Config | None = None,
         trust: Trust | None = None,
@@ -94,9 +95,21 @@ class Policy:
         default_model: str | None = None,
         unattended: bool | None = None,
     ) -> None:
-        """From now on this holds of a client's settings; None: as before."""
+        """Work with these settings of a client from now on, and with those given one by one; None: as before."""
         given = dict(config=config, trust=trust, env=env, default_model=default_model, unattended=unattended)
-        self.client = replace(self.client, **{k: v for k, v in given.items() if v is not None})
+        self.client = replace(client or self.client, **{k: v for k, v in given.items() if v is not None})
+
+    def begin_turn(self, model: str) -> None:
+        """Have this model answer in the turn that begins; empty: the session's."""
+        self.turn_model = model
+
+    def let_stand_in(self, model: str) -> None:
+        """Have another model answer for the chosen one until the turn ends."""
+        self.stand_in = StandIn(self.chosen_model, model)
+
+    def end_turn(self) -> None:
+        """Return to the session's own model."""
+        self.turn_model, self.stand_in = "", StandIn()
 
     def take_over(self, design: Iterable[str]) -> None:
         """The parent has handed its work over to this session, with the files of its design."""

@@ -28,7 +28,7 @@ from daemon.loop.interrupted_turn import (
     waits_for_answer,
 )
 from daemon.loop.loop_detection import LoopDetector, general_command
-from daemon.loop.policy import Policy, StandIn
+from daemon.loop.policy import Policy
 from daemon.loop.queue import PendingPrompt, PromptQueue, ReplanRequest, TurnResult
 from daemon.loop.record import SessionRecord, TurnSuspended
 from daemon.loop.request_builder import RequestBuilder
@@ -113,6 +113,14 @@ class TurnState(Struct):
     """For another plan; the turn under way takes it between two steps."""
     last_result: TurnResult | None = None
     """Result of the newest turn that worked on a prompt; one that hooks rejected does not count."""
+
+    def receive(self, message: Received | None) -> None:
+        """Show this message as the one that is coming in; None: none is."""
+        self.received = message
+
+    def leave(self) -> None:
+        """Have the turn end with this step."""
+        self.leaves = True
 
     def set_replan_request(self, replan_request: ReplanRequest | None) -> ReplanRequest | None:
         """Have the turn take this wish, or none; returns the one that it would have taken."""
@@ -532,7 +540,7 @@ class Session:
                     continue
                 waiting, resumed = resumed or self._queue.take(), None
                 self._running.taken = True
-                self.policy.client = waiting.client or self.policy.client
+                self.policy.use(waiting.client)
                 try:
                     if self.state.turn is not None and not goes_on:
                         self.close_open(STOPPED if waits_for_answer(self.state) else UNSTORED)
@@ -647,7 +655,7 @@ class Session:
         return await turn.run()
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str, error_kind: str = "") -> None:
-        self.policy.turn_model, self.policy.stand_in = "", StandIn()
+        self.policy.end_turn()
         # Those of a turn that was canceled before it went on.
         close_calls(self.record, "The turn was stopped.", begun=False)
         summary = self._namer.summary()

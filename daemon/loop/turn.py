@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
 from daemon.context.prompt import UNTRUSTED, Layer
 from daemon.context.prompt_record import changed_prompt
-from daemon.context.tokens import calibrated, part_tokens
+from daemon.context.tokens import part_tokens
 from daemon.loop.command_use import called
 from daemon.loop.compaction_notices import what_fills
 from daemon.loop.loop_detection import Repeat
@@ -142,7 +142,7 @@ class Turn:
         """Take this prompt as the one that the turn answers."""
         self._answers.prompt = text
         command = called(self._session, text)
-        self._session.policy.turn_model = command.model if command is not None else ""
+        self._session.policy.begin_turn("" if command is None else command.model)
 
     async def run(self) -> tuple[StopReason, str]:
         await self._prepare()
@@ -300,7 +300,7 @@ class Turn:
         return new_message_id(self._state.take_sequence())
 
     def receiving(self, received: Received | None) -> None:
-        self._session.turn.received = received
+        self._session.turn.receive(received)
         if received is None:
             self._unfinished.stop()
 
@@ -367,7 +367,7 @@ class Turn:
     ) -> Message:
         finish = FinishPart(reason=stop, time=self._services.now(), detail=detail)
         if usage is not None and (counted := usage.input + usage.cache_read + usage.cache_write):
-            self._state.calibration = calibrated(self._state.calibration, counted, self._sent.estimated)
+            self._state.calibrate(counted, self._sent.estimated)
         message = self._record.add(
             "assistant",
             (*parts, finish),

@@ -67,6 +67,10 @@ class GoalIndex:
         self.current_id: str | None = None
         self._set_focus(tree.current_id)
 
+    def skip_ids(self, last: int) -> None:
+        """Give no id up to this number."""
+        self.last_id = max(self.last_id, last)
+
     # -- reading --
 
     def snapshot(self) -> GoalTree:
@@ -280,7 +284,7 @@ class GoalIndex:
             self._order.insert(index, goal.id)
         self._put(goal)
         if goal.id.isdecimal() and len(goal.id) < 16:
-            self.last_id = max(self.last_id, int(goal.id))
+            self.skip_ids(int(goal.id))
         replaced = self.goals.get(self.replaceable or "")
         if replaced is not None and replaced.parent_id == goal.parent_id:
             self.replaced[goal.id] = replaced.id

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.prompt_record import with_prompt
-from daemon.context.tokens import stored_calibration
+from daemon.context.tokens import calibrated, stored_calibration
 from daemon.model import notice_codes
 from daemon.model.events import (
     ContextMarked,
@@ -55,6 +55,11 @@ class Order(Struct, weakref=True):
 
     last: int
 
+    def reserve(self, count: int) -> int:
+        """Give the next sequences to messages that are numbered elsewhere. Returns the one before the first."""
+        before, self.last = self.last, self.last + count
+        return before
+
 
 class Given(Struct):
     """Things that the model has, and need not be given again."""
@@ -67,6 +72,14 @@ class Given(Struct):
     """Those that were shown as information only."""
     tools: dict[str, None] = field(default_factory=dict[str, None])
     """MCP tools whose definitions a search has loaded, in order; see daemon.loop.tool_selection."""
+
+    def include(
+        self, files: Mapping[str, str], instructions: Mapping[str, str], untrusted: Mapping[str, str]
+    ) -> None:
+        """Take over what the model of another session has."""
+        self.files.update(files)
+        self.instructions.update(instructions)
+        self.untrusted_instructions.update(untrusted)
 
     def note(self, message: Message, workspace: str) -> None:
         """Take a message into account."""
@@ -111,8 +124,9 @@ class SessionState(SessionHead):
         """The parts of the past that are no longer sent."""
         self.system_prompt = trace.carried.system_prompt
         """The system prompt that was recorded last."""
-        self.calibration = stored_calibration(trace.carried.calibration)
+        self.calibration = 1.0
         """Tokens that the provider counts for each one of our estimate."""
+        self.set_calibration(trace.carried.calibration)
         self.budget = trace.carried.budget
         """The limits of this session, when they are not those of the settings."""
         self.raised_limits = dict(trace.carried.raised_limits)
@@ -186,6 +200,18 @@ class SessionState(SessionHead):
             Rule(permission=grant.permission, pattern=grant.pattern, action="allow", source="session")
             for grant in grants
         ]
+
+    def calibrate(self, counted: int, estimated: int) -> None:
+        """Learn from a request: the tokens that the provider counted, and our estimate of them."""
+        self.calibration = calibrated(self.calibration, counted, estimated)
+
+    def set_calibration(self, ratio: float) -> None:
+        """Go on with what an earlier record or another session has learned."""
+        self.calibration = stored_calibration(ratio)
+
+    def set_granted(self, rules: Iterable[Rule]) -> None:
+        """Replace the rules for the session by those of the session that this one stands for."""
+        self.granted = list(rules)
 
     def disown(self) -> None:
         """Drop everything that would act in the user's name: this session is not their own."""

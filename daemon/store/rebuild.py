@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from daemon.context.tokens import stored_calibration
 from daemon.model.maintenance import RebuiltSession, TraceRebuildResult
 from daemon.store.replay import beginning_lost, replayed_events
 from daemon.store.trace_store import NewerFormatError, StoreError
@@ -53,7 +52,7 @@ def _rebuild_session(store: FileTraceStore, session_id: str, children: list[str]
             )
         # No event contains the token estimation factor; a wrong one only makes estimates worse.
         if before is not None:
-            state.calibration = stored_calibration(before.carried.calibration)
+            state.set_calibration(before.carried.calibration)
         after = state.carrying()
         if before is not None and before != after:
             wrong.append(t("the metadata did not match the log"))

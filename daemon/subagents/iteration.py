@@ -77,7 +77,7 @@ async def report_back(
             "hand_over", ("init",), t("Report back to the init agent?"), detail=cut_text(report, _DETAIL)
         )
     )
-    session.turn.leaves = True
+    session.turn.leave()
     rate = "" if success_rate is None else t("success rate {success_rate:g}", success_rate=success_rate)
     return ToolResult(
         "Reported to the init agent. Your work ends here.",

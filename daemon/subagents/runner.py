@@ -185,7 +185,7 @@ def start_child(
     except BaseException:
         record(meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
         raise
-    child.files.history.above = session.files.history, meta.tool_call_id
+    child.files.history.keep_above(session.files.history, meta.tool_call_id)
     return child
 
 

@@ -170,7 +170,7 @@ class RequestContext(Struct):
         if session.running:
             self.restrict(session)
         else:
-            session.policy.client = settings
+            session.policy.use(settings)
         self.core.outlets.dump(session, settings.config)
         return settings
 

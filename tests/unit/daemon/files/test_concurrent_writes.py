@@ -33,7 +33,7 @@ class Line:
         self.main = self.history("main")
         self.agents = [self.main, *(self.history(name) for name in ("s1", "s2", "s1.s1"))]
         for number, (above, call_id) in enumerate([(0, "task1"), (0, "task2"), (1, "task_of_s1")], 1):
-            self.agents[number].above = self.agents[above], call_id
+            self.agents[number].keep_above(self.agents[above], call_id)
 
     def history(self, name: str) -> SessionHistory:
         return SessionHistory(

@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from lsp_bridge.language_client.connection import RpcClient, ServerError, ServerGoneError
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Timing, Wakeup
@@ -22,7 +24,7 @@ from tools.json_access import array, mapping
 from tools.process.background import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from lsp_bridge.language_client.specs.server_spec import FoundServer, Project, ServerSpec
     from tools.language_ports import Severity
@@ -33,6 +35,20 @@ _ASK_AGAIN_PAUSES_S = (0.1, 0.1, 0.2, *(0.25,) * 16, 1.6, 3.0)
 """They keep a stubborn server from spinning."""
 _MAX_LOOK_AROUND = 8
 """How many open documents, latest used first, are checked again after another one changed."""
+
+
+class _Program(Struct, frozen=True):
+    """The program of a server, and how it is started."""
+
+    found: FoundServer
+    environment: Mapping[str, str]
+    box: Project | None
+
+    async def command(self) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return its arguments and its environment, in the project's box where it belongs in one."""
+        if self.box is None:
+            return self.found.argv, self.environment
+        return await asyncio.to_thread(boxed, self.found.argv, self.environment, self.box)
 
 
 class LanguageServer:
@@ -63,9 +79,7 @@ class LanguageServer:
         self.answers = DiagnosticsTracker(
             self.timing.settling, self._progress, pulls_are_final=spec.pulls_are_final
         )
-        self._found = found
-        self._environment = environment
-        self._box = box
+        self._program = _Program(found, environment, box)
         self._least_severity: Severity = least_severity
         self._client = RpcClient(self._on_request, self._on_notification, self._on_closed)
         self.capabilities: Mapping[str, Any] = {}
@@ -96,7 +110,7 @@ class LanguageServer:
     @property
     def name(self) -> str:
         """Name of the program that was found for it."""
-        return self._found.name
+        return self._program.found.name
 
     @property
     def gone(self) -> bool:
@@ -141,13 +155,11 @@ class LanguageServer:
         return self.timing.silent_answer_s if self.answers.unanswered >= 2 else self.timing.answer_s
 
     async def _start(self) -> None:
-        client, timing, found = self._client, self.timing, self._found
+        client, timing, found = self._client, self.timing, self._program.found
         try:
             # Not in the workspace: some programs look for plugins or modules in the current folder.
             folder = Path(found.argv[0]).parent
-            argv, environment = found.argv, self._environment
-            if self._box is not None:
-                argv, environment = await asyncio.to_thread(boxed, argv, environment, self._box)
+            argv, environment = await self._program.command()
             await client.start(argv, cwd=folder, environment=environment, grace_s=timing.terminate_s)
             params = initialize_params(
                 self.root,

@@ -64,6 +64,34 @@ _ENDS = ("Connection closed", "Session terminated")
 """The SDK's errors that mean the end of the connection, not of one answer."""
 
 
+class _ToolList:
+    """The tools of a server as it listed them last, and whether it has announced others since."""
+
+    def __init__(self) -> None:
+        self.tools: tuple[Definition, ...] = ()
+        self.announced = asyncio.Event()
+        """Set when others were announced, until they are asked for."""
+        self.current = asyncio.Event()
+        """Set while these are those that the server has, as far as it has said."""
+
+    def outdate(self) -> None:
+        """The server has announced a change."""
+        self.announced.set()
+        self.current.clear()
+
+    def listed(self, tools: tuple[Definition, ...]) -> bool:
+        """Take these; returns whether they are others than before."""
+        changed, self.tools = tools != self.tools, tools
+        if not self.announced.is_set():
+            self.current.set()
+        return changed
+
+    def clear(self) -> bool:
+        """Offer none any more; returns whether there were any."""
+        had, self.tools = bool(self.tools), ()
+        return had
+
+
 class Connection:
     """A server and what is known of it."""
 
@@ -84,7 +112,6 @@ class Connection:
         self.state: State = "stopped"
         self.error = ""
         """Why it is not ready, or what is wrong with its tools, as text for the user."""
-        self.tools: tuple[Definition, ...] = ()
         self.content = ServerContent(server_log.line)
         self.settled = asyncio.Event()
         """Set while it is not being started: it is ready, or has failed."""
@@ -104,9 +131,12 @@ class Connection:
         self._ready_at = math.inf
         """When it became ready, in the time of the event loop."""
         self._ended = asyncio.Event()
-        self._stale = asyncio.Event()
-        self._current = asyncio.Event()
-        """Set while ``tools`` are those that the server has, as far as it has said."""
+        self._listed = _ToolList()
+
+    @property
+    def tools(self) -> tuple[Definition, ...]:
+        """The tools that it offers."""
+        return self._listed.tools
 
     @property
     def signed_in(self) -> bool:
@@ -149,9 +179,9 @@ class Connection:
         answers what the server asks meanwhile.
         """
         await self._back()
-        if self._session is not None and not self._current.is_set():
+        if self._session is not None and not self._listed.current.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._current.wait(), RELIST_S)
+                await asyncio.wait_for(self._listed.current.wait(), RELIST_S)
         session = self._session
         if session is None:
             why = f": {sentence(self.error)}" if self.error else "."
@@ -268,15 +298,14 @@ class Connection:
         finally:
             # Until then it is offered, because a restart should not change the request to the model.
             self.content.clear()
-            if self.tools:
-                self.tools = ()
+            if self._listed.clear():
                 self._changed()
 
     async def _attempt(self) -> str:
         """Serve until the connection ends; return why."""
         self._set("starting", self.error)
         self._ended.clear()
-        self._stale.clear()
+        self._listed.announced.clear()
         try:
             # The SDK takes half a second to load, and is not needed without servers.
             await asyncio.to_thread(load_sdk)
@@ -374,25 +403,23 @@ class Connection:
             if not unknown or offered is None or offered.tools is not None:
                 raise error  # else it has only prompts or resources
         tools, problems = await asyncio.to_thread(_definitions, self.spec.name, listing)
-        changed = tools != self.tools
-        self.tools = tools
-        if not self._stale.is_set():
-            self._current.set()
+        changed = self._listed.listed(tools)
         self._set("ready", " ".join(problems))
         if changed:
             self._changed()
 
     async def _wait(self) -> None:
         """Wait until the connection ends, or the tools have changed."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (self._ended, self._stale)]
+        announced = self._listed.announced
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._ended, announced)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
-        if self._stale.is_set() and not self._ended.is_set():
+        if announced.is_set() and not self._ended.is_set():
             await asyncio.sleep(REFRESH_PAUSE_S)
-            self._stale.clear()
+            announced.clear()
 
     async def _heard(self, message: IncomingMessage) -> None:
         """Called by the SDK with each notification."""
@@ -400,8 +427,7 @@ class Connection:
 
         self.content.heard(message)
         if isinstance(message, types.ToolListChangedNotification):
-            self._stale.set()
-            self._current.clear()
+            self._listed.outdate()
         elif isinstance(message, types.LoggingMessageNotification):
             said = message.params
             self.log.line(f"{said.level}: {str(said.data)[:_LONGEST_ERROR]}")

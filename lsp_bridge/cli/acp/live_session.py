@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from acp import helpers, schema
 from acp.exceptions import RequestError
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from daemon.model import notice_codes
@@ -53,6 +54,17 @@ COMMANDS = {
 """Commands of the composer: the request, and its description."""
 
 
+class _Prompt(Struct):
+    """A prompt of the editor that is not answered yet."""
+
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Its turn has ended."""
+    started: bool = False
+    """Its turn has started; a prompt that only switches the agent has none."""
+    canceled: bool = False
+    """The editor has canceled it."""
+
+
 class LiveSession:
     """One session. ``connect`` returns the connection to its daemon."""
 
@@ -69,16 +81,12 @@ class LiveSession:
         self._outbox: asyncio.Queue[Any] = asyncio.Queue()
         self._asking: dict[str, asyncio.Task[None]] = {}
         """Questions that the user has been asked, by the id of the request or of the exploration."""
-        self._ended: dict[str, asyncio.Event] = {}
-        """Turns that the editor began, by the id of their prompts."""
-        self._started: set[str] = set()
-        """Ids of prompts whose turns have started; one that only switches the agent has none."""
+        self._prompts: dict[str, _Prompt] = {}
+        """By their ids, in order."""
         self._error: str = ""
         """Kind of the error that ended the last turn."""
         self._is_canceled = False
         """The editor has answered a question with a cancellation since the last prompt."""
-        self._canceled: set[str] = set()
-        """Ids of prompts that the editor has canceled and that are not answered yet."""
         self._plan_due = False
         self._servers: list[dict[str, Any]] = []
         """The editor's MCP servers (``McpGivenServer`` of the wire); in memory only."""
@@ -193,24 +201,22 @@ class LiveSession:
             await self.settled()
             return "end_turn"
         prompt_id = f"acp-{os.urandom(6).hex()}"
-        self._ended[prompt_id] = asyncio.Event()
+        prompt = self._prompts[prompt_id] = _Prompt()
         self._error, self._is_canceled = "", False
         try:
             params = {"text": text, "promptId": prompt_id, **({"attachments": files} if files else {})}
             done = await self.request("goalwright/session/prompt", params)
-            if done.get("removed") is not True and (prompt_id in self._started or self._held is not None):
+            if done.get("removed") is not True and (prompt.started or self._held is not None):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LAST_EVENTS_S):
-                        await self._ended[prompt_id].wait()
+                        await prompt.ended.wait()
         except RpcError:
-            if self._is_canceled or prompt_id in self._canceled:  # in a question about an attachment
+            if self._is_canceled or prompt.canceled:  # in a question about an attachment
                 return "cancelled"
             raise
         finally:
-            del self._ended[prompt_id]
-            self._started.discard(prompt_id)
-            is_canceled = self._is_canceled or prompt_id in self._canceled
-            self._canceled.discard(prompt_id)
+            del self._prompts[prompt_id]
+            is_canceled = self._is_canceled or prompt.canceled
         await self.settled()
         reason, detail = string(done.get("stopReason")), string(done.get("detail"))
         if is_canceled and reason != "end_turn":
@@ -226,13 +232,14 @@ class LiveSession:
     @property
     def is_working(self) -> bool:
         """Whether a prompt of the editor is under way."""
-        return bool(self._ended)
+        return bool(self._prompts)
 
     async def cancel(self) -> None:
         """Stop what the session does, also prompts of this editor that wait for their turn: each is answered as
         canceled. Later ones are worked on."""
-        waiting = list(self._ended)
-        self._canceled.update(waiting)
+        waiting = list(self._prompts)
+        for prompt in self._prompts.values():
+            prompt.canceled = True
         if self._client is not None:
             for prompt_id in waiting:
                 with contextlib.suppress(DaemonError):  # an error for the one under way
@@ -263,8 +270,8 @@ class LiveSession:
             self._servers = []
             with contextlib.suppress(*_GONE):
                 await self._pass_servers(self._client)
-        for ended in self._ended.values():
-            ended.set()
+        for prompt in self._prompts.values():
+            prompt.ended.set()
         await self._background.close()
         while not self._outbox.empty():  # or those who wait for it would do so for ever
             self._outbox.get_nowait()
@@ -288,7 +295,7 @@ class LiveSession:
                 self._follow(event)
 
     def _follow(self, event: dict[str, Any]) -> None:
-        name = string(event.get("event"))
+        name, prompt = string(event.get("event")), self._prompts.get(string(event.get("promptId")))
         if name in _GOAL_EVENTS and not self._plan_due:
             self._plan_due = True
             self._put([None])
@@ -300,18 +307,18 @@ class LiveSession:
             self._choice_awaited(string(event.get("about")))
         elif name == "notice" and event.get("code") == notice_codes.CHOICE_MADE:
             self._answered(string(event.get("about")))
-        elif name == "turn_started" and string(event.get("promptId")) in self._ended:
-            self._started.add(string(event.get("promptId")))
+        elif name == "turn_started" and prompt is not None:
+            prompt.started = True
             self._translator.own_turn()
-            if event.get("promptId") in self._canceled and self._client is not None:
+            if prompt.canceled and self._client is not None:
                 # It was canceled while its attachments were read: then nothing was running.
                 self._background.start(self._cancel_turn(self._client))
         elif name == "turn_ended":
             self._error = string(event.get("errorKind"))
             if self._client is not None:  # a server may have changed its prompts
                 self._background.start(self._offer_commands(self._client))
-            if (ended := self._ended.get(string(event.get("promptId")))) is not None:
-                ended.set()
+            if prompt is not None:
+                prompt.ended.set()
 
     # -- questions --
 

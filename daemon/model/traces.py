@@ -71,7 +71,24 @@ class Budget(Model):
     goal_tokens: int | None = None
 
 
-class Carried(Model):
+class CarriedChildren(Model):
+    """The branches and sub-agents in a snapshot."""
+
+    branches: tuple[BranchMeta, ...] = ()
+    """In the order in which they were started."""
+    branch_usage: dict[str, Usage] = Field(default_factory=dict[str, Usage])
+    branch_cost: dict[str, Cost] = Field(default_factory=dict[str, Cost])
+    """Costs of branches within the session's total, by branch id."""
+    subagents: tuple[SubagentMeta, ...] = ()
+    explored: tuple[str, ...] = ()
+    """Goals of the explorations whose end is in the log."""
+    persons_choice: tuple[str, ...] = ()
+    """Explorations whose choice is the user's, and not left to the model."""
+    choices: dict[str, tuple[Choice, ...]] = Field(default_factory=dict[str, tuple[Choice, ...]])
+    """Choices, by the goal that started the exploration."""
+
+
+class Carried(CarriedChildren):
     """State that a snapshot needs besides messages and goals to replace the whole log."""
 
     granted: tuple[Rule, ...] = ()
@@ -99,18 +116,6 @@ class Carried(Model):
     """Commands in the background whose end is not known, by their ids: they end with the daemon."""
     notes: tuple[str, ...] = ()
     """Notes for the model with the next prompt: the user undid changes of files, or redid them."""
-    branches: tuple[BranchMeta, ...] = ()
-    """In the order in which they were started."""
-    branch_usage: dict[str, Usage] = Field(default_factory=dict[str, Usage])
-    branch_cost: dict[str, Cost] = Field(default_factory=dict[str, Cost])
-    """Costs of branches within the session's total, by branch id."""
-    subagents: tuple[SubagentMeta, ...] = ()
-    explored: tuple[str, ...] = ()
-    """Goals of the explorations whose end is in the log."""
-    persons_choice: tuple[str, ...] = ()
-    """Explorations whose choice is the user's, and not left to the model."""
-    choices: dict[str, tuple[Choice, ...]] = Field(default_factory=dict[str, tuple[Choice, ...]])
-    """Choices, by the goal that started the exploration."""
 
 
 class Trace(Model):

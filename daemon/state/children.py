@@ -27,7 +27,7 @@ from daemon.model.messages import Usage, added, priced, subtracted
 from daemon.plan.goal_stats import with_message
 
 if TYPE_CHECKING:
-    from daemon.model.traces import Carried
+    from daemon.model.traces import CarriedChildren
 
 Spent = tuple[Usage, float]
 """Tokens and US dollars."""
@@ -49,8 +49,8 @@ class Children(Struct):
     """Choices of an exploration, oldest first."""
 
     @classmethod
-    def carried(cls, carried: Carried) -> Children:
-        """Return the data for a snapshot."""
+    def carried(cls, carried: CarriedChildren) -> Children:
+        """Return those of a snapshot."""
         return cls(
             {branch.id: branch for branch in carried.branches},
             {agent.id: agent for agent in carried.subagents},

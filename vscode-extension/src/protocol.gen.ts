@@ -475,6 +475,18 @@ export interface CanceledResult {
 
 /** State that a snapshot needs besides messages and goals to replace the whole log. */
 export interface Carried {
+  /** In the order in which they were started. */
+  branches: BranchMeta[];
+  branchUsage: Record<string, Usage>;
+  /** Costs of branches within the session's total, by branch id. */
+  branchCost: Record<string, Cost>;
+  subagents: SubagentMeta[];
+  /** Goals of the explorations whose end is in the log. */
+  explored: string[];
+  /** Explorations whose choice is the user's, and not left to the model. */
+  personsChoice: string[];
+  /** Choices, by the goal that started the exploration. */
+  choices: Record<string, Choice[]>;
   /** Rules that the user allowed for the rest of the session by "always". */
   granted: Rule[];
   queue: QueuedPrompt[];
@@ -500,18 +512,6 @@ export interface Carried {
   jobs: Record<string, string>;
   /** Notes for the model with the next prompt: the user undid changes of files, or redid them. */
   notes: string[];
-  /** In the order in which they were started. */
-  branches: BranchMeta[];
-  branchUsage: Record<string, Usage>;
-  /** Costs of branches within the session's total, by branch id. */
-  branchCost: Record<string, Cost>;
-  subagents: SubagentMeta[];
-  /** Goals of the explorations whose end is in the log. */
-  explored: string[];
-  /** Explorations whose choice is the user's, and not left to the model. */
-  personsChoice: string[];
-  /** Choices, by the goal that started the exploration. */
-  choices: Record<string, Choice[]>;
 }
 
 /** How the test command ended in a branch. */

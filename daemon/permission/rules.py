@@ -117,8 +117,6 @@ class RuleSet:
         self.stands_for = matching.tidy(self.stands_for)
         self.insists = frozenset(self.insists)
         self._now = Circumstances(self.mode, self.trust, self.looks, copied=bool(self.stands_for))
-        layers = Layers(*self._layers, trusted=self.trusted)
-        self._judge = Judge(layers, self.root, self.stands_for, self.insists, self.runs)
         self._plain: dict[str, FastPath] = {}
         self._offers: dict[str, bool] = {}
 
@@ -128,6 +126,11 @@ class RuleSet:
             self.base, self.granted, self.workspace, self.granted_here, self.session, self.agent,
             *self.bounds, self.branch,
         )  # fmt: skip
+
+    @cached_property
+    def _judge(self) -> Judge:
+        layers = Layers(*self._layers, trusted=self.trusted)
+        return Judge(layers, self.root, self.stands_for, frozenset(self.insists), self.runs)
 
     @cached_property
     def _copy(self) -> re.Pattern[str] | None:

@@ -176,7 +176,7 @@ class BashTool(Tool[BashInput], name="bash"):
         left: list[str] = []
         began = time.monotonic()
         try:
-            watch = await ctx.history.watch_command(ctx.tool_call_id)
+            watch = await ctx.watch_command(ctx.tool_call_id)
             try:
                 ended = await run.run(
                     ready.argv,

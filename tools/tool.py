@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args
 
@@ -306,14 +306,6 @@ class VersionKeeper(Protocol):
         ...
 
 
-class FileHistory(VersionKeeper, Protocol):
-    """Versions of every file the session changes."""
-
-    async def watch_command(self, tool_call_id: str) -> CommandWatch:
-        """Call before a command runs that may change files. Never raises."""
-        ...
-
-
 PlanOperation = Literal["added", "completed", "abandoned", "removed", "focused", "renamed", "moved"]
 
 
@@ -428,7 +420,10 @@ class ToolContext(Struct, frozen=True):
     tool_call_id: str
     permission: Permission
     files: Files
-    history: FileHistory
+    history: VersionKeeper
+    """Versions of every file that the session changes."""
+    watch_command: Callable[[str], Awaitable[CommandWatch]]
+    """Called with the call's id before a command runs that may change files. Never raises."""
     diagnostics: Diagnostics
     plan: Plan
     scratch: Path

@@ -96,7 +96,7 @@ class KeptChange(Struct, frozen=True):
 
 
 class SessionHistory:
-    """The port ``FileHistory`` of tools, for one session, in ``{trace}/files``."""
+    """Implements ``tools.tool.VersionKeeper`` for one session, in ``{trace}/files``."""
 
     def __init__(
         self,
@@ -188,6 +188,7 @@ class SessionHistory:
         self.written(versions)
 
     async def watch_command(self, tool_call_id: str) -> CommandWatch:
+        """Observe the workspace while a command of this call runs. Never raises."""
         return NoWatch() if self._watch is None else await self._watch(self._places(tool_call_id))
 
     def _places(self, tool_call_id: str) -> list[Place]:

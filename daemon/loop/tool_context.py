@@ -71,6 +71,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         permission=permission,
         files=SessionFiles(session.state.given.files, services.editors, services.watching.files.add),
         history=session.files.history,
+        watch_command=session.files.history.watch_command,
         diagnostics=session.diagnostics,
         navigation=services.languages.navigation,
         plan=plan,

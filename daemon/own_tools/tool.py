@@ -166,7 +166,7 @@ class ExecutableTool(OwnTool):
         changed: Sequence[CommandChange] = ()
         left: Sequence[str] = ()
         try:
-            watch = await ctx.history.watch_command(ctx.tool_call_id)
+            watch = await ctx.watch_command(ctx.tool_call_id)
             try:
                 ended = await programs.run(
                     (*prefix, *tool.argv),

@@ -171,12 +171,14 @@ class Replayer:
         return {"ok": not result.is_error, "message": result.content}
 
     def _context(self, root: Path, number: int) -> ToolContext:
+        history = FakeHistory()
         return ToolContext(
             workspace=root,
             tool_call_id=f"call_{number}",
             permission=_ApproveInside(root),
             files=_AllRead(),
-            history=FakeHistory(),
+            history=history,
+            watch_command=history.watch_command,
             diagnostics=FakeDiagnostics(),
             plan=FakePlan(),
             scratch=self._litter / "scratch",

@@ -352,12 +352,14 @@ def fake_context(
     """A context over ``workspace``; ``scratch`` is a folder beside it when not given. Nothing is created."""
     root = workspace.resolve()
     output: list[str] = []
+    history = FakeHistory()
     return FakeToolContext(
         workspace=root,
         tool_call_id=tool_call_id,
         permission=FakePermission(),
         files=FakeFiles(),
-        history=FakeHistory(),
+        history=history,
+        watch_command=lambda call_id: history.watch_command(call_id),
         diagnostics=FakeDiagnostics(),
         plan=FakePlan(),
         journal=root.parent / f"{root.name}-journal",

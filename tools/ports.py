@@ -36,23 +36,16 @@ class NotSavedError(EditRejectedError):
         self.pending = pending
 
 
-class AppliedEdit(Protocol):
+class AppliedEdit(Struct, frozen=True):
     """A change that is in the buffer of an editor, and not saved."""
 
-    async def save(self) -> None:
-        """Have the editor save it. Raises NotSavedError; then only the disk shows its content."""
-        ...
-
-    async def saved_late(self) -> None:
-        """After ``save`` was abandoned: return when the editor reports a save, or will not any more."""
-        ...
-
-    async def take_back(self) -> bool:
-        """Undo it, also when the text elsewhere has changed since; nothing is saved.
-
-        False when it is still there, because newer text conflicts with it.
-        """
-        ...
+    save: Callable[[], Awaitable[None]]
+    """Have the editor save it. Raises NotSavedError; then only the disk shows its content."""
+    saved_late: Callable[[], Awaitable[None]]
+    """After ``save`` was abandoned: return when the editor reports a save, or will not any more."""
+    take_back: Callable[[], Awaitable[bool]]
+    """Undo it, also when the text elsewhere has changed since; nothing is saved. False when it is still there, because
+    newer text conflicts with it."""
 
 
 class OpenFile(Struct, frozen=True):

@@ -18,7 +18,7 @@ from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
 from lsp_bridge.server.editor_server import EditorLeftError, answer_or_end
 from tools.diff.merge import MergeConflictError, merge_texts
 from tools.diff.unified_diff import hunk_spans
-from tools.ports import EditorGoneError, EditRejectedError, NotSavedError
+from tools.ports import AppliedEdit, EditorGoneError, EditRejectedError, NotSavedError
 from tools.process.background import Background
 from tools.tool import ToolError
 
@@ -108,7 +108,7 @@ class DocumentWriter:
         except Exception as error:  # an editor may not know the request
             _log.warning("the editor did not report %s: %s", path.name, error)
 
-    async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedText:
+    async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedEdit:
         """Turn ``before``, the text of ``document``, into ``after``; nothing is saved.
 
         Raises EditorGoneError when the editor was not asked for anything, ToolError when it did not do it: then the
@@ -117,7 +117,12 @@ class DocumentWriter:
         if not self.can_write and not (self.can_edit and document.is_saved()):
             raise EditRejectedError(_NO_WAY.format(name=document.name), _ASK_PERSON)
         await self.edit(document, before, after)
-        return AppliedText(self, document, before, after)
+        answered = asyncio.Event()  # set when the editor answers to a save that took too long
+        return AppliedEdit(
+            lambda: self.save(document, lambda _: answered.set()),
+            lambda: _saved_late(document, answered),
+            lambda: take_back(self, document, before, after),
+        )
 
     async def move(self, document: OpenDocument, source: Path, target: Path) -> None:
         """Rename the file of ``document`` on disk and in the editor. Raises like ``apply``."""
@@ -241,29 +246,13 @@ class DocumentWriter:
         return self._server.client_capabilities.workspace
 
 
-class AppliedText:
-    """An edit in an editor's document that can be saved and undone."""
-
-    def __init__(self, writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> None:
-        self._writer = writer
-        self._document = document
-        self._texts = before, after
-        self._answered = asyncio.Event()
-        """The editor has answered to a save that took too long."""
-
-    async def save(self) -> None:
-        await self._writer.save(self._document, lambda _: self._answered.set())
-
-    async def saved_late(self) -> None:
-        saved = asyncio.ensure_future(self._document.saving.heard(float("inf")))
-        try:
-            # Wait no longer for a silent editor than a user would.
-            await answer_or_end(saved, self._answered, _LATE_S)
-        finally:
-            saved.cancel()
-
-    async def take_back(self) -> bool:
-        return await take_back(self._writer, self._document, *self._texts)
+async def _saved_late(document: OpenDocument, answered: asyncio.Event) -> None:
+    saved = asyncio.ensure_future(document.saving.heard(float("inf")))
+    try:
+        # Wait no longer for a silent editor than a user would.
+        await answer_or_end(saved, answered, _LATE_S)
+    finally:
+        saved.cancel()
 
 
 async def take_back(writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from tools.files.regular_files import sha256
 from tools.language_ports import CurrentProblems, Severity
-from tools.ports import EditorGoneError, EditRejectedError, NotSavedError, OpenFile
+from tools.ports import AppliedEdit, EditorGoneError, EditRejectedError, NotSavedError, OpenFile
 from tools.tool import (
     Action,
     Approval,
@@ -143,14 +143,15 @@ class FakeFiles:
     unwilling: set[Path] = field(default_factory=set[Path])
     """Files whose editor does not save."""
 
-    async def apply(self, path: Path, before: str, after: str) -> FakeEdit:
+    async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
         if path in self.gone:
             raise EditorGoneError(f"{path.name} is open no more.")
         current = self.buffers.get(path, path.read_bytes().decode())
         if path in self.deaf or current != before:
             raise EditRejectedError(f"{path.name}: the editor refused the change.", "Nothing was written.")
         self.buffers[path] = after
-        return FakeEdit(self, path, before, after)
+        edit = FakeEdit(self, path, before, after)
+        return AppliedEdit(edit.save, edit.saved_late, edit.take_back)
 
     def note_read(self, path: Path, sha256: str) -> None:
         self.seen[path] = sha256

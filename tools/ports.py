@@ -150,17 +150,14 @@ class SideAnswer(Struct, frozen=True):
     cut: bool = False
 
 
-class SideModel(Protocol):
+class SideModel(Struct, frozen=True):
     """The session's model, for questions outside the conversation."""
 
-    @property
-    def name(self) -> str:
-        """``provider/model``."""
-        ...
-
-    async def answer(self, system: str, messages: Sequence[SideMessage], max_tokens: int) -> SideAnswer:
-        """Ask it; the session pays. May ask the user about the budget. Raises ToolError."""
-        ...
+    name: Callable[[], str]
+    """Return ``provider/model``."""
+    answer: Callable[[str, Sequence[SideMessage], int], Awaitable[SideAnswer]]
+    """Ask it, with a system prompt, messages and the most tokens; the session pays. May ask the user about the budget.
+    Raises ToolError."""
 
 
 class LoadedSkill(Struct, frozen=True):

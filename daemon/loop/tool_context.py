@@ -20,7 +20,7 @@ from daemon.plan.port import SessionPlan
 from daemon.provider.call_ids import goal_of_step
 from daemon.provider.model_calls import AGENT, WORKSPACE, ProviderError, answered, beside
 from tools.errors import ToolError
-from tools.ports import SessionPorts, SideAnswer
+from tools.ports import SessionPorts, SideAnswer, SideModel
 from tools.redaction.redactor import SECRETS
 from tools.tool import Plan, ToolContext
 
@@ -89,7 +89,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
             run_task=partial(features.run_task, session, call.id),
             hand_over=partial(features.hand_over, session, permission),
             load_skill=partial(load_skill, session.policy),
-            side_model=SessionSideModel(session),
+            side_model=SideModel(lambda: session.model, partial(_side_answer, session)),
             offers=partial(offers, session.policy),
         ),
     )
@@ -126,41 +126,33 @@ def sandbox_policy(session: Session) -> SandboxPolicy:
 _SIDE_ANSWER_S = 120.0
 
 
-class SessionSideModel:
-    """Implements ``tools.ports.SideModel``: answers of a session's model, paid from its budget.
+async def _side_answer(
+    session: Session, system: str, messages: Sequence[SideMessage], max_tokens: int
+) -> SideAnswer:
+    """Return an answer of the session's model, paid from its budget.
 
-    They see nothing of the conversation and have no tools.
+    The model sees nothing of the conversation and has no tools.
     """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    @property
-    def name(self) -> str:
-        return self._session.model
-
-    async def answer(self, system: str, messages: Sequence[SideMessage], max_tokens: int) -> SideAnswer:
-        session, model = self._session, self._session.model
-        budget, services = session.budget, session.services
-        if over := budget.run_over() or await budget.keep():
-            raise ToolError(over)
-        budget.count_step()
-        request = beside(
-            model.partition("/")[2],
-            SECRETS.text(system),
-            [(role, SECRETS.text(text)) for role, text in messages],
-            max_tokens=max_tokens,
-            env={**session.env, WORKSPACE: str(services.workspace), AGENT: "side_answer"},
-        )
-        started = time.monotonic()
-        try:
-            async with asyncio.timeout(_SIDE_ANSWER_S):
-                complete = await answered(services.models.stream(model, request))
-        except TimeoutError as error:
-            raise ToolError(f"{model} did not answer within {_SIDE_ANSWER_S:g} s.") from error
-        except ProviderError as error:
-            raise ToolError(str(error)) from error
-        # In the main session's totals at once, whoever asked: those of a child reach them in other ways.
-        session.record.main.answered_beside(model, complete, started)
-        budget.warn()
-        return SideAnswer(complete.text, complete.model or model, cut=complete.stop_reason == "max_tokens")
+    model, budget, services = session.model, session.budget, session.services
+    if over := budget.run_over() or await budget.keep():
+        raise ToolError(over)
+    budget.count_step()
+    request = beside(
+        model.partition("/")[2],
+        SECRETS.text(system),
+        [(role, SECRETS.text(text)) for role, text in messages],
+        max_tokens=max_tokens,
+        env={**session.env, WORKSPACE: str(services.workspace), AGENT: "side_answer"},
+    )
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(_SIDE_ANSWER_S):
+            complete = await answered(services.models.stream(model, request))
+    except TimeoutError as error:
+        raise ToolError(f"{model} did not answer within {_SIDE_ANSWER_S:g} s.") from error
+    except ProviderError as error:
+        raise ToolError(str(error)) from error
+    # In the main session's totals at once, whoever asked: those of a child reach them in other ways.
+    session.record.main.answered_beside(model, complete, started)
+    budget.warn()
+    return SideAnswer(complete.text, complete.model or model, cut=complete.stop_reason == "max_tokens")

@@ -160,7 +160,7 @@ class CallRequests:
             return refusal(str(error), types.INVALID_PARAMS)
         with self._paused():
             try:
-                await self._may_sample(sample, model.name)
+                await self._may_sample(sample, model.name())
                 found = await model.answer(sample.system, sample.messages, sample.max_tokens)
             except PermissionDeniedError:
                 return refusal("the user rejected it", _REJECTED)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from pydantic import Field
@@ -20,7 +20,7 @@ from daemon.provider.model_calls import ProviderError
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
 EDITOR = "GOALWRIGHT_EDITOR"
 """The variable in a request's environment that names the editor whose user sent the prompt. The daemon sets it: it is
@@ -77,27 +77,18 @@ class AnswerEnding(Model):
     output_tokens: Count | None = None
 
 
-class ModelEditor(Protocol):
+class ModelEditor(Struct, frozen=True):
     """An attached editor with models."""
 
-    @property
-    def id(self) -> str:
-        """Unique in the process."""
-        ...
-
-    async def models(self) -> tuple[EditorModel, ...]:
-        """Return the models that it offers now. Raises NotAnsweredError."""
-        ...
-
-    async def ask(
-        self, chat_id: str, model: str, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]
-    ) -> None:
-        """Have a model (``VENDOR/ID``) answer. ``messages`` and ``tools`` have the shape of OpenAI's chat API."""
-        ...
-
-    def cancel(self, chat_id: str) -> None:
-        """Nothing more of this answer is wanted."""
-        ...
+    models: Callable[[], Awaitable[tuple[EditorModel, ...]]]
+    """Return the models that it offers now. Raises NotAnsweredError."""
+    ask: Callable[[str, str, Sequence[dict[str, Any]], Sequence[dict[str, Any]]], Awaitable[None]]
+    """Have a model answer: the id of the chat, the model (``VENDOR/ID``), messages and tools in the shape of OpenAI's
+    chat API."""
+    cancel: Callable[[str], None]
+    """Report that nothing more of the answer in this chat is wanted."""
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    """Unique in the process."""
 
 
 class EditorChat:

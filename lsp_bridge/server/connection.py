@@ -28,7 +28,7 @@ from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
 from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentSync
-from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, EditorWithModels, uri_in
+from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, editor_with_models, uri_in
 from lsp_bridge.server.editor.features import EditorFeatures
 from lsp_bridge.server.editor.lenses import Decisions
 from lsp_bridge.server.editor_server import EditorServer
@@ -321,7 +321,7 @@ class ClientServer:
             self._peer = EditorPeer(options.client, self._server.ask, self._uri_of)
             self._bridge.peers.add(self._peer)
         if options.language_models and not self._client.editor:
-            editor = EditorWithModels(self._server.ask, self._write)
+            editor = editor_with_models(self._server.ask, self._write)
             self._client.editor = editor.id
             EDITORS.came(editor)
         if "language" in options.settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from msgspec import Struct, field
 from pydantic import ValidationError
 
-from daemon.provider.editor_models import EditorModel
+from daemon.provider.editor_models import EditorModel, ModelEditor
 from daemon.provider.side_questions import NotAnsweredError
 from lsp_bridge.protocol.editor import EDITOR_MODELS, EditorModelsResult
 from lsp_bridge.server.documents.open_documents import path_of
@@ -21,6 +21,8 @@ from lsp_bridge.server.editor_server import answer_or_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    Send = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 
 _MODELS_S = 5.0
@@ -52,7 +54,7 @@ class EditorPeer(Struct, eq=False):
 
     name: str
     """For people and the model, e.g. ``VS Code``."""
-    send: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+    send: Send
     """Sends a request and waits for its unvalidated result; raises the errors of the connection."""
     uri_of: Callable[[Path], str] = Path.as_uri
     """How this editor writes the address of a file: it may have the workspace open by a symlink."""
@@ -94,45 +96,41 @@ class EditorPeers(Struct):
             self.changes += 1
 
 
-class EditorWithModels:
-    """An attached editor whose extensions offer language models: a ``ModelEditor`` of ``daemon.provider``."""
+def editor_with_models(send: Send, write: Callable[[bytes], None]) -> ModelEditor:
+    """Return an attached editor whose extensions offer language models.
 
-    def __init__(
-        self, send: Callable[[str, Mapping[str, Any]], Awaitable[Any]], write: Callable[[bytes], None]
-    ) -> None:
-        """``send`` sends a request and waits for its unvalidated result; ``write`` sends an encoded message."""
-        self.id = secrets.token_hex(8)
-        self._send = send
-        self._write = write
-
-    async def models(self) -> tuple[EditorModel, ...]:
-        """Return the models that it offers now. Raises NotAnsweredError."""
-        try:
-            answer = await EditorPeer("the editor", self._send).ask(EDITOR_MODELS, {}, _MODELS_S)
-            listed = EditorModelsResult.model_validate(answer).models
-        except PeerGoneError as error:
-            raise NotAnsweredError("the editor did not list its models") from error
-        except ValidationError as error:
-            raise NotAnsweredError("the editor's list of models is not valid") from error
-        found: dict[str, EditorModel] = {}
-        for one in listed[:_MOST_MODELS]:
-            name = f"{one.vendor}/{one.id}"
-            if one.vendor and one.id and len(name) <= _LONGEST and name.isprintable():
-                label = "".join(filter(str.isprintable, one.name))[:_LONGEST]
-                window = one.max_input_tokens if one.max_input_tokens >= _LEAST_WINDOW else 0
-                found.setdefault(name, EditorModel(name, label, window, one.tools is not False))
-        return tuple(found.values())
+    ``send`` sends a request and waits for its unvalidated result; ``write`` sends an encoded message.
+    """
 
     async def ask(
-        self, chat_id: str, model: str, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]
+        chat_id: str, model: str, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]
     ) -> None:
-        """Have a model answer."""
         # A conversation may have megabytes.
-        self._write(await asyncio.to_thread(_chat, chat_id, model, messages, tools))
+        write(await asyncio.to_thread(_chat, chat_id, model, messages, tools))
 
-    def cancel(self, chat_id: str) -> None:
-        """Nothing more of this answer is wanted."""
-        self._write(_message("goalwright/editor/chatCancel", _dumped({"chatId": chat_id})))
+    def cancel(chat_id: str) -> None:
+        write(_message("goalwright/editor/chatCancel", _dumped({"chatId": chat_id})))
+
+    return ModelEditor(partial(_models, send), ask, cancel)
+
+
+async def _models(send: Send) -> tuple[EditorModel, ...]:
+    """Return the models that an editor offers now. Raises NotAnsweredError."""
+    try:
+        answer = await EditorPeer("the editor", send).ask(EDITOR_MODELS, {}, _MODELS_S)
+        listed = EditorModelsResult.model_validate(answer).models
+    except PeerGoneError as error:
+        raise NotAnsweredError("the editor did not list its models") from error
+    except ValidationError as error:
+        raise NotAnsweredError("the editor's list of models is not valid") from error
+    found: dict[str, EditorModel] = {}
+    for one in listed[:_MOST_MODELS]:
+        name = f"{one.vendor}/{one.id}"
+        if one.vendor and one.id and len(name) <= _LONGEST and name.isprintable():
+            label = "".join(filter(str.isprintable, one.name))[:_LONGEST]
+            window = one.max_input_tokens if one.max_input_tokens >= _LEAST_WINDOW else 0
+            found.setdefault(name, EditorModel(name, label, window, one.tools is not False))
+    return tuple(found.values())
 
 
 def _chat(

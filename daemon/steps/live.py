@@ -56,39 +56,39 @@ class LiveDumps:
     def follow(self, session_id: str) -> None:
         """Dump a session from now on, and its branches and sub-agents as they begin. Twice is once."""
         if session_id not in self._sessions and not self._closing.is_set():
-            session = self._sessions[session_id] = _Dumped(session_id, self._store)
-            session.writing = asyncio.create_task(self._write(session, 0.0))
+            dumped = self._sessions[session_id] = _Dumped(session_id, self._store)
+            dumped.writing = asyncio.create_task(self._write(dumped, 0.0))
 
     async def close(self) -> None:
         """Write the rest, and stop listening."""
         self._bus.unsubscribe(self._heard)
         self._closing.set()
-        await asyncio.gather(*(session.writing for session in self._sessions.values() if session.writing))
+        await asyncio.gather(*(dumped.writing for dumped in self._sessions.values() if dumped.writing))
 
     def _heard(self, item: Event | Delta | Metered) -> None:
-        session = self._sessions.get(item.trace_id)
-        if session is None or isinstance(item, Delta | Metered):
+        dumped = self._sessions.get(item.trace_id)
+        if dumped is None or isinstance(item, Delta | Metered):
             return
         if isinstance(item, BranchStarted) and branch_of(item.trace_id) is None:
             self.follow(child_id(item.trace_id, item.branch.id))
         elif isinstance(item, SubagentStarted):
             self.follow(child_id(item.trace_id, item.subagent.id))
-        session.behind = True
-        if session.writing is None or session.writing.done():
-            session.writing = asyncio.create_task(self._write(session, self._every_s))
+        dumped.behind = True
+        if dumped.writing is None or dumped.writing.done():
+            dumped.writing = asyncio.create_task(self._write(dumped, self._every_s))
 
-    async def _write(self, session: _Dumped, delay_s: float) -> None:
+    async def _write(self, dumped: _Dumped, delay_s: float) -> None:
         """Write, and again if more has come meanwhile."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), delay_s)
-            session.behind = False
+            dumped.behind = False
             began = time.monotonic()
             try:
-                await asyncio.to_thread(session.write, self._now)
+                await asyncio.to_thread(dumped.write, self._now)
             except (OSError, StoreError) as error:
-                log.warning("the step tree of %s is not dumped: %s", session.session_id, error)
-            if not session.behind:
+                log.warning("the step tree of %s is not dumped: %s", dumped.session_id, error)
+            if not dumped.behind:
                 return
             delay_s = max(self._every_s, (time.monotonic() - began) / _SHARE)
 

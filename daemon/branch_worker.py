@@ -22,7 +22,7 @@ from daemon.bus import Bus
 from daemon.copies.git_program import CancelToken, StoppedError
 from daemon.copies.working_copy import CopyError
 from daemon.explore.branch import Branch, BranchHost
-from daemon.explore.branch_task import BranchOrder, Opened, Report
+from daemon.explore.branch_task import BranchOrder, BranchReport, Opened
 from daemon.explore.copy_manager import copies_for
 from daemon.features import features
 from daemon.files.command_changes import CommandWatches
@@ -133,7 +133,7 @@ class BranchWorker:
         if self._working is not None:
             self._working.cancel()
 
-    async def run(self, order: BranchOrder) -> Report:
+    async def run(self, order: BranchOrder) -> BranchReport:
         """Work on an order to its end. Raises CopyError when it cannot begin."""
         set_language(order.language)
         program = await asyncio.to_thread(find_program, "git", Path("/nonexistent"))
@@ -162,7 +162,7 @@ class BranchWorker:
             raise CopyError(t("the files cannot be written on the node ({error})", error=error)) from error
         return top
 
-    async def _explore(self, order: BranchOrder, workspace: Path, home: Path) -> Report:
+    async def _explore(self, order: BranchOrder, workspace: Path, home: Path) -> BranchReport:
         home.mkdir(mode=0o700)
         if order.instructions is not None:
             (home / "AGENTS.md").write_bytes(order.instructions)
@@ -195,7 +195,7 @@ class BranchWorker:
         finally:
             await copies.done(base)
             await close()
-        return Report(ended[0], await asyncio.to_thread(_files, trace_folder))
+        return BranchReport(ended[0], await asyncio.to_thread(_files, trace_folder))
 
     def _heard(self, sessions: dict[str, Session], order: BranchOrder, item: Event | Delta | Metered) -> None:
         if item.trace_id == root_of(item.trace_id):

@@ -20,7 +20,7 @@ from daemon.api.problems import problem_of
 from daemon.api.reader import TraceReader
 from daemon.api.routes import search_routes, trace_routes, without_empty
 from daemon.api.schemas import described
-from daemon.api.security import Access, SecurityMiddleware
+from daemon.api.security import ApiAccess, SecurityMiddleware
 from daemon.api.step_views import AnswerTooLargeError, NotFoundError
 from daemon.api.watch import WatchServer
 from daemon.store.trace_store import StoreError
@@ -52,7 +52,7 @@ class TraceApi(FastAPI):
 
 def make_app(
     reader_for: Callable[[HTTPConnection], TraceReader],
-    access: Access,
+    access: ApiAccess,
     *,
     watch: WatchServer | None = None,
     asked: Callable[[], None] = lambda: None,
@@ -108,7 +108,7 @@ def warm_up(app: TraceApi) -> None:
     asyncio.run(app.unguarded(scope, receive, send))
 
 
-def _page(app: FastAPI, access: Access) -> None:
+def _page(app: FastAPI, access: ApiAccess) -> None:
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return await asyncio.to_thread(page_files.index, access)

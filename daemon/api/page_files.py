@@ -23,7 +23,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from daemon.api.security import Access, LockedPage
+from daemon.api.security import ApiAccess, LockedPage
 
 FOLDER = Path(__file__).parent / "page"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.(?:js|json|css|svg)")
@@ -73,7 +73,7 @@ LOCKED = LockedPage(
 Other tabs are not asked then: theirs may be wrong as well, and two wrong ones would go round in a circle."""
 
 
-def index(access: Access, folder: Path = FOLDER) -> Response:
+def index(access: ApiAccess, folder: Path = FOLDER) -> Response:
     """Return the page. Reads files: call it in a thread."""
     nonce = secrets.token_urlsafe(16)
     names = sorted(path.name for path in folder.glob("*.js") if _NAME.fullmatch(path.name))

@@ -1,8 +1,8 @@
 """Access control of the API: the caller may use it, at an address of this server, and not from a page of another site.
 
 ``Host`` is checked because another name can be made to resolve to our address (DNS rebinding). ``Origin`` is checked
-because any page may open a WebSocket. Who may use it is for an ``Access`` to say: ``RequiredAccess`` of a daemon here,
-``daemon.api.team_access`` of a shared server.
+because any page may open a WebSocket. Who may use it is for an ``ApiAccess`` to say: ``RequiredAccess`` of a daemon
+here, ``daemon.api.team_access`` of a shared server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SECURE = {
 """Headers of every response; the page has a policy of its own."""
 
 
-class Access(ABC):
+class ApiAccess(ABC):
     """The rules of one server: who may send requests, and to which addresses."""
 
     url: str
@@ -62,7 +62,7 @@ class Access(ABC):
         await app(scope, receive, send)
 
 
-class RequiredAccess(Access):
+class RequiredAccess(ApiAccess):
     """The credentials and addresses that a request to a daemon must present.
 
     The token is required for every path, including the page and its files. There is no cookie, because cookies are
@@ -135,7 +135,7 @@ class SecurityMiddleware:
     def __init__(
         self,
         app: ASGIApp,
-        access: Access,
+        access: ApiAccess,
         locked: LockedPage | None = None,
         asked: Callable[[], None] = lambda: None,
     ) -> None:

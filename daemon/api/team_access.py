@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from daemon.api.address import ApiError
-from daemon.api.security import BEARER, HOSTS, UNREACHABLE, Access, Refusal, bearer_tokens
+from daemon.api.security import BEARER, HOSTS, UNREACHABLE, ApiAccess, Refusal, bearer_tokens
 from daemon.store.trace_store import StoreError, UnreachableError
 from tools.localization import t
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from daemon.store.sql.tokens import Grant
+    from daemon.store.sql.tokens import TokenGrant
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ _MOST_WAITING = 32
 _LONGEST_COOKIE_S = 30 * 86_400
 
 
-class Place(Struct, frozen=True):
+class TeamPlace(Struct, frozen=True):
     """Where a shared server is reached."""
 
     url: str
@@ -88,7 +88,7 @@ class Place(Struct, frozen=True):
         return tuple(re.sub("^http", "ws", origin) for origin in hosts)
 
 
-def public_place(url: str | None, host: str, port: int, *, plain: bool) -> Place:
+def public_place(url: str | None, host: str, port: int, *, plain: bool) -> TeamPlace:
     """Return where a server is that listens on a host and port. ``plain``: tokens may travel without TLS.
 
     Raises ApiError for an address that would be no safe one.
@@ -97,7 +97,7 @@ def public_place(url: str | None, host: str, port: int, *, plain: bool) -> Place
     is_local = here in HOSTS
     if url is None:
         if is_local:
-            return Place(f"http://{here}:{port}", port)
+            return TeamPlace(f"http://{here}:{port}", port)
         raise ApiError(
             t(
                 "{host} is an address that others reach. Say with --public-url how they do, e.g. "
@@ -126,7 +126,7 @@ def public_place(url: str | None, host: str, port: int, *, plain: bool) -> Place
                         url=public,
                     )
                 )
-            return Place(public, port)
+            return TeamPlace(public, port)
     raise ApiError(t("{url!a} is not an address such as https://traces.example.com.", url=url))
 
 
@@ -163,13 +163,13 @@ class Brake:
         return True
 
 
-class TeamAccess(Access):
+class TeamAccess(ApiAccess):
     """The users of a shared server. Use it on the event loop."""
 
     def __init__(
         self,
-        place: Place,
-        check: Callable[[str], Awaitable[Grant | None]],
+        place: TeamPlace,
+        check: Callable[[str], Awaitable[TokenGrant | None]],
         brake: Brake | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -185,8 +185,8 @@ class TeamAccess(Access):
         self.brake = brake or Brake()
         self._clock = clock
         self._fails = False
-        self._looking: dict[str, asyncio.Task[Grant | None]] = {}
-        self._remembered: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
+        self._looking: dict[str, asyncio.Task[TokenGrant | None]] = {}
+        self._remembered: OrderedDict[str, tuple[float, TokenGrant]] = OrderedDict()
 
     def takes(self, method: str, path: str) -> bool:
         """Signing in and out, and deleting a session."""
@@ -207,7 +207,7 @@ class TeamAccess(Access):
         scope.setdefault("state", {})["grant"] = found
         return None
 
-    async def signed_in(self, token: str) -> Grant | Refusal:
+    async def signed_in(self, token: str) -> TokenGrant | Refusal:
         """Return what a token allows, or why a request with it is rejected, which takes its time."""
         try:
             grant = await self._grant(token)
@@ -221,7 +221,7 @@ class TeamAccess(Access):
             return Refusal(429, "Too many wrong tokens. Try again later.", ((b"retry-after", b"60"),))
         return Refusal(401, "This token is not valid, or no longer. Ask for a new one.", BEARER)
 
-    def cookie(self, grant: Grant, token: str, now_s: float) -> str:
+    def cookie(self, grant: TokenGrant, token: str, now_s: float) -> str:
         """Return the header with which a browser keeps a token, as long as it is valid and a month at most."""
         left = _LONGEST_COOKIE_S
         if grant.expires_at is not None:
@@ -266,7 +266,7 @@ class TeamAccess(Access):
                 if await self._grant(token) is None:
                     return
 
-    async def _grant(self, token: str) -> Grant | None:
+    async def _grant(self, token: str) -> TokenGrant | None:
         """Return what a token allows, from a moment ago or from the database. Raises StoreError."""
         now = self._clock()
         known = self._remembered.get(token)
@@ -280,7 +280,7 @@ class TeamAccess(Access):
                 self._remembered.popitem(last=False)
         return grant
 
-    async def _shared(self, token: str) -> Grant | None:
+    async def _shared(self, token: str) -> TokenGrant | None:
         """Ask the database once for all requests that wait for the same token. Raises StoreError."""
         looking = self._looking.get(token)
         if looking is None:
@@ -288,12 +288,12 @@ class TeamAccess(Access):
             looking.add_done_callback(lambda done: self._known_now(token, done))
         return await asyncio.shield(looking)
 
-    def _known_now(self, token: str, looking: asyncio.Task[Grant | None]) -> None:
+    def _known_now(self, token: str, looking: asyncio.Task[TokenGrant | None]) -> None:
         self._looking.pop(token, None)
         if not looking.cancelled():
             looking.exception()  # nobody may wait for it any more
 
-    async def _looked_up(self, token: str) -> Grant | None:
+    async def _looked_up(self, token: str) -> TokenGrant | None:
         """Ask the database, and log when it begins or ceases to fail. Raises StoreError."""
         try:
             grant = await self._check(token)

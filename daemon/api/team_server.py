@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from daemon.api.serving import ApiServer
     from daemon.model.events import Event
     from daemon.store.sql.store import SqlTraceStore
-    from daemon.store.sql.tokens import Grant
+    from daemon.store.sql.tokens import TokenGrant
     from daemon.store.trace_store import TraceStore
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ async def serve_team(
     listening = bound(host, port)
     place = public_place(public_url, host, listening.getsockname()[1], plain=plain)
 
-    async def check(token: str) -> Grant | None:
+    async def check(token: str) -> TokenGrant | None:
         return await asyncio.to_thread(grant_of, store, token, datetime.now(UTC))
 
     access = TeamAccess(place, check)
@@ -167,9 +167,9 @@ def team_routes(access: TeamAccess) -> APIRouter:
     return router
 
 
-def _grant(request: HTTPConnection) -> Grant:
+def _grant(request: HTTPConnection) -> TokenGrant:
     """Return what the sender may do. A request that nobody let in has none, and fails here."""
-    return cast("Grant", request.scope["state"]["grant"])
+    return cast("TokenGrant", request.scope["state"]["grant"])
 
 
 async def _body(request: Request) -> bytes:

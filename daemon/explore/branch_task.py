@@ -178,7 +178,7 @@ class Opened(Struct, frozen=True):
     """False: a sub-agent's."""
 
 
-class Report(Struct, frozen=True):
+class BranchReport(Struct, frozen=True):
     """The end of a branch in the worker."""
 
     outcome: BranchOutcome

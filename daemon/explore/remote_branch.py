@@ -23,9 +23,9 @@ from daemon.explore.branch_notes import unfinished_summary
 from daemon.explore.branch_task import (
     BranchOrder,
     BranchOutcome,
+    BranchReport,
     BranchTask,
     Opened,
-    Report,
     TestCommand,
     for_node,
 )
@@ -38,7 +38,7 @@ from daemon.model.events import BranchPlaced, MessageAdded, PermissionAsked, Per
 from daemon.provider.model_calls import ProviderError
 from daemon.remote.base_transfer import pack
 from daemon.remote.cluster import Cluster, ClusterError, Node, NodeLostError
-from daemon.remote.peer import ConnectionLostError, Peer
+from daemon.remote.peer import Peer, PeerLostError
 from daemon.store.ids import parent_of
 from daemon.workspace_key import workspace_key
 from tools.localization import language, t
@@ -125,7 +125,7 @@ class RemoteBranch:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await self._attempt()
-            except (ConnectionLostError, ClusterError) as error:
+            except (PeerLostError, ClusterError) as error:
                 again = attempt < ATTEMPTS and not self._canceled and isinstance(error, NodeLostError)
                 if self._child is None and isinstance(error, ClusterError) and not again:
                     raise NotThereError(str(error)) from None
@@ -156,7 +156,7 @@ class RemoteBranch:
         try:
             if self._canceled:
                 peer.tell("cancel")
-            report: Report = await peer.call("run", order)
+            report: BranchReport = await peer.call("run", order)
             await asyncio.to_thread(self._save_files, report.files)
             return self._counted(report.outcome)
         finally:

@@ -36,7 +36,7 @@ _GRACE_S = 0.5
 """Seconds between TERM and KILL: the caller has already waited long enough."""
 
 
-class Executable(Struct, frozen=True):
+class HookExecutable(Struct, frozen=True):
     """One program, in one workspace."""
 
     hook: Hook

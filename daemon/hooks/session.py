@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from daemon.hooks.answer import HookAnswer, HookError, concerns, may_deny, only_watches
-from daemon.hooks.executable import Executable
+from daemon.hooks.executable import HookExecutable
 from daemon.hooks.python import Hooks, PythonHook
 from daemon.loop.features import HookResult
 from daemon.loop.record import TurnSuspended
@@ -85,16 +85,16 @@ class HookRunner:
     def around(self, tool: str) -> bool:
         return bool(self._hooks("tool.execute.before", tool) or self._hooks("tool.execute.after", tool))
 
-    def _hooks(self, name: HookName, tool: str | None = None) -> list[Executable | PythonHook]:
+    def _hooks(self, name: HookName, tool: str | None = None) -> list[HookExecutable | PythonHook]:
         """Return all for one moment, in order: functions, then programs."""
         if not self._has(name):
             return []
         session, services = self._session, self._session.services
         functions = self._service.found.entries.get(name, ())
-        hooks: list[Executable | PythonHook] = [PythonHook(entry, self._service) for entry in functions]
+        hooks: list[HookExecutable | PythonHook] = [PythonHook(entry, self._service) for entry in functions]
         trusted, copy_of = session.trust == "trusted", services.folder.branch.copy_of
         programs = session.config.settings.commands.hooks.get(name, ())
-        hooks += [Executable(hook, services.workspace, trusted, copy_of) for hook in programs]
+        hooks += [HookExecutable(hook, services.workspace, trusted, copy_of) for hook in programs]
         return [hook for hook in hooks if tool is None or concerns(hook.tools, tool)]
 
     # -- hooks that are awaited --
@@ -213,7 +213,7 @@ class HookRunner:
         return HookResult(context=context, changes=tuple(changes))
 
     async def _answer(
-        self, hook: Executable | PythonHook, name: HookName, payload: Mapping[str, Any]
+        self, hook: HookExecutable | PythonHook, name: HookName, payload: Mapping[str, Any]
     ) -> HookAnswer | None:
         """Return a hook's answer; None: it failed, and the user was notified."""
         try:

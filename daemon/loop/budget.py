@@ -78,14 +78,14 @@ def spent(record: SessionRecord) -> tuple[Usage, float]:
     return usage, cost
 
 
-class Budget:
+class SessionBudget:
     """The budget of a session. A child spends its main session's: everything but ``in_force`` is about that one."""
 
-    def __init__(self, policy: Policy, parent: Budget | None = None) -> None:
+    def __init__(self, policy: Policy, parent: SessionBudget | None = None) -> None:
         self._record = policy.record
         self._policy = policy
         self._permissions = policy.record.services.permissions
-        self._main: Budget = self if parent is None else parent._main
+        self._main: SessionBudget = self if parent is None else parent._main
         self._lock = asyncio.Lock()
         """One question about money at a time, however many children reach the limit."""
         self._refused: tuple[str | None, str] | None = None

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from daemon.loop.skill_use import may_be_shown
 from daemon.skills.catalogue import FoundSkills, usable
-from daemon.skills.commands import CALL, Command, FoundCommands, expanded
+from daemon.skills.commands import CALL, FoundCommands, SlashCommand, expanded
 from daemon.skills.skill_file import SKILL_FILE, Skill
 from tools.localization import t
 from tools.paths import rule_target
@@ -85,7 +85,7 @@ def called(session: Session, text: str) -> CalledCommand | None:
     return CalledCommand("\n\n".join(filter(None, (words, arguments))))
 
 
-def _readable(session: Session, command: Command) -> bool:
+def _readable(session: Session, command: SlashCommand) -> bool:
     root = command.place.root
     return root is None or may_be_shown(session.rules, rule_target(command.file, root))
 

@@ -39,7 +39,7 @@ from tools.tool_names import MCP_SEARCH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.loop.budget import Budget
+    from daemon.loop.budget import SessionBudget
     from daemon.loop.features import SessionHooks
     from daemon.loop.policy import Policy
     from daemon.loop.record import SessionRecord
@@ -57,7 +57,7 @@ _CENTS = 9
 class RequestBuilder:
     """Assembles the requests of one session, and keeps what stays the same between them."""
 
-    def __init__(self, policy: Policy, budget: Budget, hooks: SessionHooks) -> None:
+    def __init__(self, policy: Policy, budget: SessionBudget, hooks: SessionHooks) -> None:
         self.layers: Sequence[Layer] = ()
         """The layers of the system prompt at the start of the last turn, without the plan (if it is part of it); see
         ``prepare``."""

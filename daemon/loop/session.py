@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 
 from daemon.context.tokens import estimate_tokens
-from daemon.loop.budget import Budget
+from daemon.loop.budget import SessionBudget
 from daemon.loop.compactor import Compactor, CompactResult
 from daemon.loop.interrupted_turn import (
     LEFT_WAITING,
@@ -162,7 +162,7 @@ class Session:
         """Why no prompt is taken; empty when one is. A child takes none but its parent's."""
         self.record = SessionRecord(state, services, foreign=foreign, parent=parent and parent.record)
         self.policy = Policy(self.record, agent, parent and parent.policy)
-        self.budget = Budget(self.policy, parent and parent.budget)
+        self.budget = SessionBudget(self.policy, parent and parent.budget)
         self.commands = SessionCommands(self.record)
         self.files = FileWork(self.policy)
         self.hooks = features.hooks(self)

@@ -24,7 +24,7 @@ from tools.text.truncate import head, one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.loop.budget import Budget
+    from daemon.loop.budget import SessionBudget
     from daemon.loop.policy import Policy
     from daemon.model.messages import Message
     from daemon.model.traces import Trace
@@ -91,7 +91,7 @@ _LENGTHS: dict[_Kind, int] = {"title": TITLE_LENGTH, "summary": SUMMARY_LENGTH}
 class TitleWriter:
     """Names one session. Failures are logged, and never reach the turn."""
 
-    def __init__(self, policy: Policy, budget: Budget) -> None:
+    def __init__(self, policy: Policy, budget: SessionBudget) -> None:
         self._record = policy.record
         self._state = policy.record.state
         self._policy = policy

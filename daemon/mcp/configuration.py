@@ -48,7 +48,7 @@ _NEEDS = noted("it needs a command, or a url that begins with http:// or https:/
 _HTTP = ("http", "streamable-http", "streamableHttp")
 
 
-class ServerSpec(Struct, frozen=True):
+class McpServerSpec(Struct, frozen=True):
     """A server with everything that is needed to reach it. Two equal ones are the same server."""
 
     name: str
@@ -65,7 +65,7 @@ class ServerSpec(Struct, frozen=True):
     """Why it cannot be started, as text for the user; the fields above are then not complete."""
 
     def __repr__(self) -> str:
-        return f"ServerSpec({self.name!r})"  # ``env`` and ``headers`` have secrets
+        return f"McpServerSpec({self.name!r})"  # ``env`` and ``headers`` have secrets
 
     @property
     def digest(self) -> str:
@@ -76,7 +76,7 @@ class ServerSpec(Struct, frozen=True):
 class FoundServers(Struct, frozen=True):
     """The configured servers, and the problems of the files, as text for the user."""
 
-    servers: tuple[ServerSpec, ...] = ()
+    servers: tuple[McpServerSpec, ...] = ()
     problems: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     """About keys of servers that mean nothing here, as text for the user. Other programs may know them."""
@@ -131,7 +131,7 @@ def find_servers(
     def filled(text: str) -> str:
         return _expanded(text, workspace, environment)
 
-    specs: list[ServerSpec] = []
+    specs: list[McpServerSpec] = []
     unknown: list[str] = []
     for name, (server, source) in islice(named.items(), MOST_SERVERS):
         disabled = server.disabled or name in settings.mcp_disabled
@@ -181,7 +181,7 @@ def spec_of(
     filled: Callable[[str], str],
     *,
     trusted: bool,
-) -> ServerSpec:
+) -> McpServerSpec:
     """Return a server as it is reached, or with its problem. ``filled``: replaces variables in a value. Blocking."""
 
     def each(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -197,7 +197,7 @@ def spec_of(
             url = filled(server.url)
             if not re.match(r"https?://[^/]", url):
                 raise _UnusableError(t(_NEEDS))
-            return ServerSpec(name, source, url=url, headers=each(server.headers))
+            return McpServerSpec(name, source, url=url, headers=each(server.headers))
         if kind != "stdio":
             raise _UnusableError(t("the type {kind} is not supported: use stdio or http", kind=kind))
         # What a folder that is not trusted holds must not be found by a program that looks where it starts.
@@ -205,9 +205,9 @@ def spec_of(
         cwd = base / Path(filled(server.cwd)).expanduser()
         program = _program(filled(server.command), cwd, workspace, trusted=trusted)
         command = (program, *(filled(argument) for argument in server.args))
-        return ServerSpec(name, source, command=command, env=each(server.env), cwd=cwd)
+        return McpServerSpec(name, source, command=command, env=each(server.env), cwd=cwd)
     except (_UnusableError, ValueError, RuntimeError) as error:
-        return ServerSpec(name, source, problem=str(error))
+        return McpServerSpec(name, source, problem=str(error))
 
 
 def _program(command: str, cwd: Path, workspace: Path, *, trusted: bool) -> str:
@@ -305,13 +305,13 @@ _MOST_SECRETS = 20
 """Values of one server; each has up to five forms."""
 
 
-def secrets_of(spec: ServerSpec) -> list[str]:
+def secrets_of(spec: McpServerSpec) -> list[str]:
     """Return the secret values, and their forms in URLs and in base64, as headers have them."""
     values = list(dict.fromkeys(filter(None, _values(spec))))[:_MOST_SECRETS]
     return list(dict.fromkeys(form for value in values for form in _forms(value)))
 
 
-def _values(spec: ServerSpec) -> Iterator[str]:
+def _values(spec: McpServerSpec) -> Iterator[str]:
     for url in (spec.url, *spec.command, *(value for _, value in spec.env)):
         yield from _of_url(url)
     for name, value in spec.headers:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
     from pydantic import BaseModel
 
-    from daemon.mcp.configuration import ServerSpec
+    from daemon.mcp.configuration import McpServerSpec
     from daemon.mcp.sdk import Listing, ServerSession
     from daemon.mcp.server_log import McpServerLog
     from daemon.mcp.server_requests import CallRequests
-    from daemon.mcp.sign_in import Access
+    from daemon.mcp.sign_in import McpAccess
     from daemon.mcp.tokens import TokenStore
     from tools.process.server_process import ServerProcess
 
@@ -97,7 +97,7 @@ class Connection:
 
     def __init__(
         self,
-        spec: ServerSpec,
+        spec: McpServerSpec,
         workspace: Path,
         environment: Mapping[str, str],
         server_log: McpServerLog,
@@ -123,7 +123,7 @@ class Connection:
         self._environment = environment
         self._changed = changed
         self._tokens = tokens
-        self._access: Access | None = None
+        self._access: McpAccess | None = None
         self._session: ServerSession | None = None
         self._running: asyncio.Task[None] | None = None
         self._up = asyncio.Event()
@@ -365,7 +365,7 @@ class Connection:
                     raise  # else its process tells more
 
     async def _http_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        from daemon.mcp.sign_in import Access
+        from daemon.mcp.sign_in import McpAccess
         from daemon.mcp.transports import http_streams
 
         loop, spec = asyncio.get_running_loop(), self.spec
@@ -374,7 +374,7 @@ class Connection:
             loop.call_soon_threadsafe(self._ended.set)
 
         self._access = access = await asyncio.to_thread(
-            Access, spec.url, self._tokens, refused, own=has_own_token(spec)
+            McpAccess, spec.url, self._tokens, refused, own=has_own_token(spec)
         )
         return http_streams(spec.url, dict(spec.headers), access.transport, access.auth)
 
@@ -447,12 +447,12 @@ async def _canceled(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
 
 
-def has_own_token(spec: ServerSpec) -> bool:
+def has_own_token(spec: McpServerSpec) -> bool:
     """Return whether the settings of a server have its token, so that there is nothing to sign in to."""
     return any(name.lower() == "authorization" for name, _ in spec.headers)
 
 
-def _signed_out(spec: ServerSpec) -> str:
+def _signed_out(spec: McpServerSpec) -> str:
     if has_own_token(spec):
         return t("it does not accept the header Authorization of {source}", source=spec.source)
     return t("it needs a sign-in: goalwright mcp login {name}", name=quote(spec.name))

@@ -16,7 +16,7 @@ from tools.text.terminal import shown_brief
 from tools.text.validation import wrong_value
 
 if TYPE_CHECKING:
-    from daemon.mcp.configuration import ServerSpec
+    from daemon.mcp.configuration import McpServerSpec
 
 _LONGEST, _LOOKED_AT = 500, 10_000
 """Characters of a server's text that are shown, and that are searched for secrets."""
@@ -52,7 +52,7 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
-def why_down(error: BaseException, spec: ServerSpec, status: int, timeout_s: float) -> str:
+def why_down(error: BaseException, spec: McpServerSpec, status: int, timeout_s: float) -> str:
     """Describe why a connection failed. ``status``: of the last answer over HTTP that was an error, else 0."""
     import httpx2  # loaded with the SDK by now
     from mcp.shared.exceptions import MCPError

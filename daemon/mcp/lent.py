@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from daemon.mcp.configuration import FoundServers, ServerSpec, spec_of
+from daemon.mcp.configuration import FoundServers, McpServerSpec, spec_of
 from tools.localization import t
 from tools.text.terminal import shown_brief
 
@@ -31,7 +31,7 @@ class _Loan(Struct, frozen=True):
     holder: object
     """The connection that passed them, compared by identity."""
     session_id: str
-    specs: tuple[ServerSpec, ...]
+    specs: tuple[McpServerSpec, ...]
 
 
 class LentServers:
@@ -42,7 +42,7 @@ class LentServers:
         self._disabled = disabled
         self._loans: list[_Loan] = []
 
-    def lend(self, holder: object, session_id: str, specs: Sequence[ServerSpec]) -> None:
+    def lend(self, holder: object, session_id: str, specs: Sequence[McpServerSpec]) -> None:
         """Take the servers of a client for a session, in place of those that it passed for it before."""
         self._loans = [
             loan for loan in self._loans if loan.holder is not holder or loan.session_id != session_id
@@ -56,18 +56,18 @@ class LentServers:
         had, self._loans = len(left) < len(self._loans), left
         return had
 
-    def all(self) -> tuple[ServerSpec, ...]:
+    def all(self) -> tuple[McpServerSpec, ...]:
         """Return those of all sessions, each once."""
         return self._in_force(spec for loan in self._loans for spec in loan.specs)
 
-    def of(self, session_id: str) -> tuple[ServerSpec, ...]:
+    def of(self, session_id: str) -> tuple[McpServerSpec, ...]:
         """Return those of a session; of two with the same name the one that was passed last."""
         named = {
             spec.name: spec for loan in self._loans if loan.session_id == session_id for spec in loan.specs
         }
         return self._in_force(named.values())
 
-    def _in_force(self, specs: Iterable[ServerSpec]) -> tuple[ServerSpec, ...]:
+    def _in_force(self, specs: Iterable[McpServerSpec]) -> tuple[McpServerSpec, ...]:
         disabled = self._disabled() if self._loans else ()
         return tuple(dict.fromkeys(replace(spec, disabled=spec.name in disabled) for spec in specs))
 
@@ -101,7 +101,7 @@ class LentServers:
         )
 
 
-def specs_of(given: Iterable[tuple[str, McpServerSetting]], workspace: Path) -> tuple[ServerSpec, ...]:
+def specs_of(given: Iterable[tuple[str, McpServerSetting]], workspace: Path) -> tuple[McpServerSpec, ...]:
     """Return the servers that a client passes, by name; their values are literal. Blocking."""
     return tuple(
         spec_of(shown_brief(name.strip(), 60) or "server", server, EDITOR, workspace, str, trusted=True)

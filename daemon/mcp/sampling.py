@@ -31,7 +31,7 @@ _SHOWN = 4_000
 _TASK = "Answer the request of a program. You have no tools."
 
 
-class Sample(Struct, frozen=True):
+class SamplingRequest(Struct, frozen=True):
     """A request for an answer of the model."""
 
     system: str
@@ -70,7 +70,7 @@ class Sample(Struct, frozen=True):
         )
 
 
-def sample(params: types.CreateMessageRequestParams) -> Sample:
+def sample(params: types.CreateMessageRequestParams) -> SamplingRequest:
     """Return the request of a server. Raises BadRequestError."""
     if params.tools:
         raise BadRequestError("the model is not given tools")
@@ -81,7 +81,7 @@ def sample(params: types.CreateMessageRequestParams) -> Sample:
             if block.type != "text":
                 raise BadRequestError("only text can be sent to the model")
             told.append((message.role, block.text))
-    made = Sample(params.system_prompt or _TASK, tuple(told), min(params.max_tokens, MOST_TOKENS))
+    made = SamplingRequest(params.system_prompt or _TASK, tuple(told), min(params.max_tokens, MOST_TOKENS))
     if not any(text.strip() for _, text in told) or made.max_tokens < 1:
         raise BadRequestError("it must have a message and max_tokens of at least 1")
     # Before secrets are looked for, which takes seconds in the longest message that a server may send.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.mcp.elicitation import Value
-    from daemon.mcp.sampling import Sample
+    from daemon.mcp.sampling import SamplingRequest
     from tools.tool import Approval, Question, ToolContext
 
 Result = TypeVar("Result")
@@ -173,7 +173,7 @@ class CallRequests:
             stop_reason="maxTokens" if found.cut else "endTurn",
         )
 
-    async def _may_sample(self, sample: Sample, model: str) -> None:
+    async def _may_sample(self, sample: SamplingRequest, model: str) -> None:
         """Ask for the permission, which holds for one configuration. Raises PermissionDeniedError."""
         # Read each time: other daemons write it, too.
         known = Approvals(self._sampling_file) if self._sampling_file is not None else None

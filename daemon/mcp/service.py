@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from daemon.config import Config
-    from daemon.mcp.configuration import ServerSpec
+    from daemon.mcp.configuration import McpServerSpec
     from daemon.mcp.connection import Connection
     from daemon.mcp.content import ResourceDefinition
     from daemon.mcp.requested import FromServer
@@ -117,7 +117,7 @@ class McpServer(Model):
 class ServerStatus(Struct, frozen=True):
     """A server as it is configured, and as users see it."""
 
-    spec: ServerSpec
+    spec: McpServerSpec
     shown: McpServer
     part: str
     """How names for the user begin: ``@part:uri``."""
@@ -148,7 +148,7 @@ class McpServers:
         self._workspace = workspace
         self._folder = folder
         self._config = config
-        self._connections: dict[ServerSpec, Connection] = {}
+        self._connections: dict[McpServerSpec, Connection] = {}
         self._found: dict[bool, FoundServers] = {}
         """As last read, by whether the workspace's own files were trusted then."""
         self._settings: McpSettings | None = None
@@ -416,7 +416,7 @@ class McpServers:
             if spec in usable:
                 self._connection(spec).start()
 
-    def _connection(self, spec: ServerSpec) -> Connection:
+    def _connection(self, spec: McpServerSpec) -> Connection:
         known = self._connections.get(spec)
         if known is None:
             from daemon.mcp.connection import Connection
@@ -433,7 +433,7 @@ class McpServers:
             )
         return known
 
-    def _log_file(self, spec: ServerSpec) -> Path:
+    def _log_file(self, spec: McpServerSpec) -> Path:
         part = server_parts([spec.name])[spec.name]
         different = "" if part == spec.name else f"-{hashlib.sha256(spec.name.encode()).hexdigest()[:8]}"
         return self._folder / f"{part}{different}.log"
@@ -466,7 +466,7 @@ class McpServers:
                     )
         return {**offered, MCP_SEARCH: McpSearchTool(offered)} if offered else _NONE
 
-    def _status(self, spec: ServerSpec, found: FoundServers, trusted: bool) -> ServerStatus:
+    def _status(self, spec: McpServerSpec, found: FoundServers, trusted: bool) -> ServerStatus:
         from daemon.mcp.requested import prompt_names
 
         part = server_parts(one.name for one in found.servers)[spec.name]

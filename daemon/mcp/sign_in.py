@@ -113,8 +113,8 @@ def _valid(entry: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-class Access:
-    """Access of one connection to a server over HTTP, with the tokens that are stored for its URL."""
+class McpAccess:
+    """The access of one connection to a server over HTTP, with the tokens that are stored for its URL."""
 
     def __init__(self, url: str, store: TokenStore, ended: Callable[[], None], *, own: bool = False) -> None:
         """``ended``: called when the server does not take the tokens, or wants some. ``own``: the server's settings

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _STOPPED = "Stopped by the user; part of it may be done."
 
 
-class OwnTool(OutsideTool):
+class UserTool(OutsideTool):
     """A tool of the user."""
 
     changed = noted(
@@ -70,7 +70,7 @@ def _problem(schema: Mapping[str, Any], arguments: dict[str, Any]) -> str:
     )
 
 
-class PythonFunctionTool(OwnTool):
+class PythonFunctionTool(UserTool):
     """A tool of a package; it runs inside the daemon."""
 
     def __init__(self, loaded: LoadedTool, approved: Approvals) -> None:
@@ -112,7 +112,7 @@ class PythonFunctionTool(OwnTool):
         return ToolResult(text or "(no output)", title=title_of(text))
 
 
-class ExecutableTool(OwnTool):
+class ExecutableTool(UserTool):
     """A program: arguments as JSON on its stdin, and its answer on its stdout."""
 
     def __init__(self, tool: Executable, approved: Approvals) -> None:

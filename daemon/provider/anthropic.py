@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.provider import anthropic_wire, errors, http
 from daemon.provider.answer_guard import AnswerRefusedError, provider_error
-from daemon.provider.anthropic_sign_in import BASE_URL, Credential, SignIn
+from daemon.provider.anthropic_sign_in import BASE_URL, AnthropicSignIn, Credential
 from daemon.provider.anthropic_stream import MessageBuilder, joined
 from daemon.provider.http import EventReader
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent, ProviderEvents
@@ -40,7 +40,7 @@ class AnthropicProvider:
     def __init__(self, *, read_timeout_s: float = 300.0) -> None:
         """``read_timeout_s``: silence after which a stream counts as dead; a living one sends pings."""
         self._http = http.Http(read_timeout_s=read_timeout_s)
-        self._sign_in = SignIn()
+        self._sign_in = AnthropicSignIn()
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -60,7 +60,7 @@ class Credential(Struct, frozen=True):
         return self.base_url != DEFAULT_BASE_URL
 
 
-class SignIn:
+class AnthropicSignIn:
     """Make the headers that authorise requests, and keep the tokens of profiles."""
 
     def __init__(self) -> None:

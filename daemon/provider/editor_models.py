@@ -91,7 +91,7 @@ class ModelEditor(Struct, frozen=True):
     """Unique in the process."""
 
 
-class EditorChat:
+class ChatAnswer:
     """One answer on its way."""
 
     def __init__(self, editor: ModelEditor) -> None:
@@ -152,7 +152,7 @@ class EditorModels(Struct):
     clock: Callable[[], float] = time.monotonic
     return_s: float = RETURN_S
     _editors: dict[str, ModelEditor] = field(default_factory=dict[str, ModelEditor])
-    _chats: dict[str, EditorChat] = field(default_factory=dict[str, EditorChat])
+    _chats: dict[str, ChatAnswer] = field(default_factory=dict[str, ChatAnswer])
     _left_at: float | None = None
     _expected: set[asyncio.Future[None]] = field(default_factory=set["asyncio.Future[None]"])
 
@@ -191,13 +191,13 @@ class EditorModels(Struct):
             self._expected.discard(waiting)
         return self.editor(env)
 
-    def begin(self, editor: ModelEditor) -> EditorChat:
+    def begin(self, editor: ModelEditor) -> ChatAnswer:
         """Return a new answer, which the editor may send pieces of until ``finish``."""
-        chat = EditorChat(editor)
+        chat = ChatAnswer(editor)
         self._chats[chat.id] = chat
         return chat
 
-    def finish(self, chat: EditorChat) -> None:
+    def finish(self, chat: ChatAnswer) -> None:
         """Nothing more of it is wanted."""
         if self._chats.pop(chat.id, None) is not None and not chat.ended:
             chat.ended = True

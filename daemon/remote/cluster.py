@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from daemon.remote.peer import ConnectionLostError, Peer, StreamPipe
+from daemon.remote.peer import Peer, PeerLostError, StreamPipe
 from daemon.remote.ray_relay import ClusterError, NodeLostError
 from daemon.version import product_version
 from tools.localization import language, t
@@ -92,7 +92,7 @@ class Cluster:
             await self.close()
             if isinstance(error, TimeoutError):
                 raise ClusterError(t("it did not answer within {seconds:g} s", seconds=_CONNECT_S)) from None
-            if isinstance(error, ConnectionLostError):
+            if isinstance(error, PeerLostError):
                 raise ClusterError(str(error)) from None
             raise
 
@@ -100,7 +100,7 @@ class Cluster:
         """Start a worker process on a node where ``cpus`` are free; waits for one. Canceled, it leaves nothing.
 
         Raises ClusterError when there can be none, or what is installed there is not what is installed here, and
-        ConnectionLostError when the relay is lost meanwhile: another try gets a new one.
+        PeerLostError when the relay is lost meanwhile: another try gets a new one.
         """
         async with self._joining:
             if self._relay.lost.is_set():

@@ -26,7 +26,7 @@ Handler = Callable[..., object]
 """Answers a call: returns a value, an awaitable, or an asynchronous generator for ``stream``."""
 
 
-class ConnectionLostError(Exception):
+class PeerLostError(Exception):
     """Raised for calls that can no longer be answered; the message says why."""
 
 
@@ -34,11 +34,11 @@ class Pipe(Protocol):
     """A stream of bytes in both directions."""
 
     async def read(self) -> bytes:
-        """Return the next bytes; empty at the end. Raises ConnectionLostError or OSError."""
+        """Return the next bytes; empty at the end. Raises PeerLostError or OSError."""
         ...
 
     async def write(self, data: bytes, /) -> None:
-        """Send bytes. Raises ConnectionLostError or OSError."""
+        """Send bytes. Raises PeerLostError or OSError."""
         ...
 
 
@@ -81,7 +81,7 @@ class Peer:
         why = "the connection was closed"
         try:
             await self._receive()
-        except (OSError, ConnectionLostError) as error:
+        except (OSError, PeerLostError) as error:
             why = str(error)
         finally:
             self._lost = why
@@ -100,7 +100,7 @@ class Peer:
         self._put(("tell", 0, name, args))
 
     async def call(self, name: str, *args: Any) -> Any:
-        """Return the other end's answer. Raises its error, and ConnectionLostError. Canceled, the other end is, too."""
+        """Return the other end's answer. Raises its error, and PeerLostError. Canceled, the other end is, too."""
         async with aclosing(self.stream(name, *args)) as items:
             async for item in items:
                 return item
@@ -109,7 +109,7 @@ class Peer:
     async def stream(self, name: str, *args: Any) -> AsyncGenerator[Any]:
         """Yield what the other end yields; for a plain answer, that alone. Raises as ``call`` does."""
         if self._lost is not None:
-            raise ConnectionLostError(self._lost)
+            raise PeerLostError(self._lost)
         self._last += 1
         number = self._last
         queue = self._waiting[number] = asyncio.Queue[tuple[str, Any]]()
@@ -120,7 +120,7 @@ class Peer:
                 kind, value = await queue.get()
                 ended = kind != "item"
                 if kind == "lost":
-                    raise ConnectionLostError(value)
+                    raise PeerLostError(value)
                 if kind == "error":
                     raise _rebuilt(*value)
                 if kind == "end":
@@ -149,7 +149,7 @@ class Peer:
                 data.append(self._out.get_nowait())
             try:
                 await self._pipe.write(b"".join(data))
-            except (OSError, ConnectionLostError) as error:
+            except (OSError, PeerLostError) as error:
                 log.debug("a frame was not sent: %s", error)
                 return  # the reader notices the end as well
 
@@ -160,7 +160,7 @@ class Peer:
             while len(buffer) >= _HEAD.size:
                 (size,) = _HEAD.unpack_from(buffer)
                 if size > MAX_FRAME:
-                    raise ConnectionLostError(f"a frame of {size} bytes is not possible")
+                    raise PeerLostError(f"a frame of {size} bytes is not possible")
                 if len(buffer) < _HEAD.size + size:
                     break
                 frame = bytes(buffer[_HEAD.size : _HEAD.size + size])
@@ -194,7 +194,7 @@ class Peer:
                 self._put(("item", number, "", await found if asyncio.iscoroutine(found) else found))
             self._put(("end", number, "", None))
         except asyncio.CancelledError:
-            self._put(("error", number, "", (ConnectionLostError, ("the call was canceled",), {})))
+            self._put(("error", number, "", (PeerLostError, ("the call was canceled",), {})))
             raise
         except Exception as error:
             self._put_error(number, error)

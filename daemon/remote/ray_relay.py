@@ -15,7 +15,7 @@ import socket
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from daemon.remote.peer import ConnectionLostError, Peer, StreamPipe
+from daemon.remote.peer import Peer, PeerLostError, StreamPipe
 from tools.localization import set_language, t
 
 if TYPE_CHECKING:
@@ -99,15 +99,15 @@ class Relay:
             await self._actor(key).send.remote(data)
 
     async def read(self, key: str) -> AsyncGenerator[bytes]:
-        """Yield the bytes of a worker until it ends. Raises ConnectionLostError when its node is lost."""
+        """Yield the bytes of a worker until it ends. Raises PeerLostError when its node is lost."""
         while True:
             try:
                 got = asyncio.ensure_future(self._actor(key).receive.remote())
                 data = await asyncio.wait_for(got, _QUIET_S)
             except TimeoutError:
-                raise ConnectionLostError("the node does not answer") from None
+                raise PeerLostError("the node does not answer") from None
             except Exception as error:
-                raise ConnectionLostError(_reason(error)) from None
+                raise PeerLostError(_reason(error)) from None
             if data is None:
                 return
             if data:
@@ -135,7 +135,7 @@ class Relay:
         try:
             return self._actors[key]
         except KeyError:
-            raise ConnectionLostError("the branch was closed") from None
+            raise PeerLostError("the branch was closed") from None
 
 
 def _ray() -> Any:

@@ -44,7 +44,7 @@ CALL = re.compile(r"\s*/([A-Za-z0-9][\w.-]*(?::[A-Za-z0-9][\w.-]*)*)(?:\s+(.*))?
 """A prompt that calls a command: its name, and the text after it."""
 
 
-class Command(Struct, frozen=True):
+class SlashCommand(Struct, frozen=True):
     """A slash command. ``agent`` and ``model`` are empty when its file names none."""
 
     name: str
@@ -65,7 +65,7 @@ class Command(Struct, frozen=True):
         return bool(self.hint or _PLACEHOLDER.search(self.text))
 
 
-def parse_command(path: Path, text: str, place: Place) -> Command:
+def parse_command(path: Path, text: str, place: Place) -> SlashCommand:
     """Return the command in a file, without its name. Raises OwnFileError.
 
     Other programs' keys (``allowed-tools``) are ignored: a command grants nothing.
@@ -82,7 +82,7 @@ def parse_command(path: Path, text: str, place: Place) -> Command:
             model=model,
         )
     first = document.body.lstrip("# ").split("\n", 1)[0]
-    return Command(
+    return SlashCommand(
         name="",
         text=document.body,
         file=path,
@@ -107,7 +107,7 @@ def _text(front: Mapping[str, FrontMatterValue], key: str) -> str:
 class FoundCommands(Struct, frozen=True):
     """All commands by name, in alphabetical order; and files that are none, as text with their path."""
 
-    commands: Mapping[str, Command]
+    commands: Mapping[str, SlashCommand]
     problems: tuple[str, ...] = ()
 
 
@@ -118,11 +118,11 @@ class Commands(Struct, frozen=True):
     """Its root, resolved."""
     user_folder: Path
     """The state folder."""
-    _files: ParsedFiles[Command] = field(default_factory=lambda: ParsedFiles(parse_command))
+    _files: ParsedFiles[SlashCommand] = field(default_factory=lambda: ParsedFiles(parse_command))
 
     def all(self, trust: Trust) -> FoundCommands:
         """Return all commands, and the problems of their files."""
-        found: dict[str, Command] = {}
+        found: dict[str, SlashCommand] = {}
         problems: list[str] = []
         for place in places("commands", self.workspace, self.user_folder, trust):
             for name, path in _files_in(place.folder):

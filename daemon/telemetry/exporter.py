@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.telemetry.spans import Measurement, SpanRecord
-    from daemon.telemetry.target import Target
+    from daemon.telemetry.target import ExportTarget
 
 _QUEUE, _BATCH = 4096, 256
 _TOKENS = tuple(4**power for power in range(14))
@@ -36,7 +36,7 @@ _SECONDS = tuple(0.01 * 2**power for power in range(14))
 class Exporter:
     """Queues spans and measurements, and sends them from threads of the SDK."""
 
-    def __init__(self, target: Target, failed: Callable[[], None]) -> None:
+    def __init__(self, target: ExportTarget, failed: Callable[[], None]) -> None:
         """``failed`` is called from any thread each time something could not be sent."""
         # Otherwise the SDK logs each failure, and the user has one notice about all of them.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)

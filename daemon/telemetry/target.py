@@ -24,7 +24,7 @@ class BadTargetError(Exception):
     """The collector's address or protocol cannot be used; the message is for the user."""
 
 
-class Target(Struct, frozen=True):
+class ExportTarget(Struct, frozen=True):
     """Where to send."""
 
     traces: str
@@ -36,7 +36,7 @@ class Target(Struct, frozen=True):
     attributes: Mapping[str, str]
 
     def __repr__(self) -> str:
-        return f"Target({self.traces!r}, {self.metrics!r})"  # ``headers`` have secrets
+        return f"ExportTarget({self.traces!r}, {self.metrics!r})"  # ``headers`` have secrets
 
 
 def check_address(url: str) -> None:
@@ -49,7 +49,7 @@ def check_address(url: str) -> None:
         raise BadTargetError(t("The address for telemetry must begin with http:// or https://."))
 
 
-def target_of(endpoint: str | None, env: Mapping[str, str]) -> Target:
+def target_of(endpoint: str | None, env: Mapping[str, str]) -> ExportTarget:
     """Return where to send: the setting, else the standard variables of a client. Raises BadTargetError."""
     protocol = env.get(f"{_PREFIX}PROTOCOL", "http/protobuf")
     if protocol != "http/protobuf" and not endpoint:
@@ -77,4 +77,4 @@ def target_of(endpoint: str | None, env: Mapping[str, str]) -> Target:
     attributes = {name.strip(): value.strip() for name, equals, value in named if equals and name.strip()}
     service = env.get("OTEL_SERVICE_NAME") or attributes.get("service.name") or "goalwright"
     certificate = env.get(f"{_PREFIX}CERTIFICATE") or None
-    return Target(traces, metrics, headers, timeout_s, certificate, service, attributes)
+    return ExportTarget(traces, metrics, headers, timeout_s, certificate, service, attributes)

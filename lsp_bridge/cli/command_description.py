@@ -26,7 +26,7 @@ class Group(NamedTuple):
     help: str = ""
 
 
-class Command(NamedTuple):
+class CliCommand(NamedTuple):
     """A command, or an action of one: ``goal add`` is one of the command ``goal``."""
 
     name: str
@@ -39,9 +39,9 @@ class Command(NamedTuple):
 
 def command(
     name: str, help: str, function: str = "", *arguments: Argument | Group, epilog: str = ""
-) -> Command:
+) -> CliCommand:
     """Return a command with these arguments."""
-    return Command(name, help, function, arguments, epilog)
+    return CliCommand(name, help, function, arguments, epilog)
 
 
 class Actions(NamedTuple):
@@ -51,7 +51,7 @@ class Actions(NamedTuple):
     module: str
     shared: tuple[Argument, ...]
 
-    def __call__(self, name: str, text: str, *own: Argument | Group, function: str = "") -> Command:
+    def __call__(self, name: str, text: str, *own: Argument | Group, function: str = "") -> CliCommand:
         """Return an action. ``function``: its name in the module, when that is not ``name``."""
         place = f"{self.module}:{function or name}"
         return command(f"{self.command} {name}", text, place, *own, *self.shared)

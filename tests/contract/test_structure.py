@@ -15,10 +15,7 @@ SMALL, MOST_SMALL = 60, 40
 MOST_ATTRIBUTES = 20
 MOST_LONE_PROTOCOLS = 8
 IMPLEMENTED_BY_USERS = {"PythonTool"}
-TWO_MEANINGS = {
-    *("Access", "Budget", "Command", "ConnectionLostError", "EditorChat", "Executable", "Grant", "OwnTool"),
-    *("Place", "Problem", "Report", "Sample", "ServerSpec", "SignIn", "Target", "Turn"),
-}
+TWO_MEANINGS = {"Problem"}
 """Names of two classes. The list may only shrink."""
 SESSION_PARTS = {"session", "child", "parent", "policy", "state"}
 """Names through which a session or a part of it is reached."""

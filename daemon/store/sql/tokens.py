@@ -33,7 +33,7 @@ _TOKEN = re.compile(r"gwt_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
 _LONGEST_NAME = 100
 
 
-class Grant(NamedTuple):
+class TokenGrant(NamedTuple):
     """The rights of a token."""
 
     token_id: str
@@ -78,7 +78,7 @@ def issue(
     return f"gwt_{token_id}_{secret}"
 
 
-def grants(store: SqlTraceStore) -> list[Grant]:
+def grants(store: SqlTraceStore) -> list[TokenGrant]:
     """Return all tokens by user, the oldest first, expired ones too. Blocking. Raises StoreError."""
     with store.reading() as connection:
         wanted = sa.select(tokens).order_by(tokens.c.owner, tokens.c.created_at, tokens.c.id)
@@ -94,7 +94,7 @@ def revoke(store: SqlTraceStore, user: str, token_id: str | None = None) -> int:
         return connection.execute(wanted).rowcount
 
 
-def grant_of(store: SqlTraceStore, token: str, now: datetime) -> Grant | None:
+def grant_of(store: SqlTraceStore, token: str, now: datetime) -> TokenGrant | None:
     """Return what a token allows now; None: nothing. Blocking. Raises StoreError."""
     match = _TOKEN.fullmatch(token)
     if match is None:
@@ -112,7 +112,9 @@ def _hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def _grant(row: Any) -> Grant:
+def _grant(row: Any) -> TokenGrant:
     """``row``: of ``tokens``."""
     scopes = frozenset(row.scopes.split(",")) & SCOPES
-    return Grant(row.id, row.owner, scopes, aware(row.created_at), row.expires_at and aware(row.expires_at))
+    return TokenGrant(
+        row.id, row.owner, scopes, aware(row.created_at), row.expires_at and aware(row.expires_at)
+    )

@@ -64,7 +64,7 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     conversation = Conversation(options, console.warn, unattended=options.yes or console.tty is None)
     opening = asyncio.create_task(conversation.begin(launcher))
     early: list[str] = []
-    turn: Turn | None = None
+    turn: TerminalTurn | None = None
 
     def signalled(method: str) -> None:
         if turn is None:
@@ -77,9 +77,9 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
             for _ in range(_ROUNDS):
                 await asyncio.sleep(0)
             import_module(module)
-        from lsp_bridge.cli.run.turn import Turn
+        from lsp_bridge.cli.run.turn import TerminalTurn
 
-        turn = Turn(conversation, opening, console)
+        turn = TerminalTurn(conversation, opening, console)
         for method in early:
             signalled(method)
         await turn.play()

@@ -62,7 +62,7 @@ def _exit_code(outcome: RunOutcome, answerer: Answerer) -> int:
     return EXIT_NOTHING if code == EXIT_OK and outcome.only_demo else code
 
 
-class Turn:
+class TerminalTurn:
     """The turn of a run: shows it and answers its requests."""
 
     def __init__(

@@ -17,7 +17,7 @@ from lsp_bridge.cli.trace.stored_traces import trace_command
 from tools.localization import n, t
 
 if TYPE_CHECKING:
-    from daemon.store.sql.tokens import Grant, Scope
+    from daemon.store.sql.tokens import Scope, TokenGrant
     from lsp_bridge.cli.invocation import Invocation
 
 _LONGEST_S = 20
@@ -131,7 +131,7 @@ async def remove(cli: Invocation, *, name: str, token: str | None, store: str | 
     return EXIT_OK if removed else EXIT_FAILED
 
 
-def _line(one: Grant, now: datetime) -> str:
+def _line(one: TokenGrant, now: datetime) -> str:
     ends = t("does not expire")
     if one.expires_at is not None:
         day = f"{one.expires_at:%Y-%m-%d}"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daemon.hooks.answer import NOTHING, HookAnswer, HookError
-from daemon.hooks.executable import Executable
+from daemon.hooks.executable import HookExecutable
 from daemon.settings import Hook, HookName
 from tests.support.drivers.waiting import until
 from tests.support.fakes.hooks import answering, is_alive, pids, program
@@ -27,16 +27,16 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def hook(workspace: Path, *command: str | Path, trusted: bool = False, **options: Any) -> Executable:
-    return Executable(Hook(command=tuple(map(str, command)), **options), workspace, trusted)
+def hook(workspace: Path, *command: str | Path, trusted: bool = False, **options: Any) -> HookExecutable:
+    return HookExecutable(Hook(command=tuple(map(str, command)), **options), workspace, trusted)
 
 
-async def ask(executable: Executable, name: HookName = BEFORE, **payload: Any) -> HookAnswer:
+async def ask(executable: HookExecutable, name: HookName = BEFORE, **payload: Any) -> HookAnswer:
     async with asyncio.timeout(30):
         return await executable.ask(name, {"hook": name, **payload})
 
 
-async def failure(executable: Executable, name: HookName = BEFORE, **payload: Any) -> HookError:
+async def failure(executable: HookExecutable, name: HookName = BEFORE, **payload: Any) -> HookError:
     with pytest.raises(HookError) as failed:
         await ask(executable, name, **payload)
     return failed.value

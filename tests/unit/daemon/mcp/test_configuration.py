@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.config import load_config
-from daemon.mcp.configuration import FoundServers, ServerSpec, find_servers
+from daemon.mcp.configuration import FoundServers, McpServerSpec, find_servers
 from daemon.mcp.service import set_enabled
 from daemon.settings import McpSettings
 from tests.support.examples import examples
@@ -33,7 +33,7 @@ def found(
     return find_servers(folder, McpSettings.model_validate(settings), env or {}, trusted=trusted)
 
 
-def one(servers: FoundServers) -> ServerSpec:
+def one(servers: FoundServers) -> McpServerSpec:
     (server,) = servers.servers
     return server
 

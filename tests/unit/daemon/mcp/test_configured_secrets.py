@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from daemon.mcp.configuration import ServerSpec, secrets_of
+from daemon.mcp.configuration import McpServerSpec, secrets_of
 from tools.redaction.redactor import Redactor
 
 PASSWORD = "hunter2pass"
@@ -16,7 +16,7 @@ BASIC = base64.b64encode(f"user:{PASSWORD}".encode()).decode()
 
 
 def secrets(**spec: Any) -> list[str]:
-    return secrets_of(ServerSpec("s", "config.json", **spec))
+    return secrets_of(McpServerSpec("s", "config.json", **spec))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import pytest_asyncio
 
 from daemon.mcp import connection as connections
 from daemon.mcp import transports
-from daemon.mcp.configuration import ServerSpec
+from daemon.mcp.configuration import McpServerSpec
 from daemon.mcp.connection import Connection
 from daemon.mcp.requested import requested, wanted_in
 from daemon.mcp.server_log import MAX_BYTES, McpServerLog
@@ -46,8 +46,8 @@ async def quiet(progress: float, total: float | None, message: str | None) -> No
     """Takes progress that nobody looks at."""
 
 
-def spec_of(program: Any, *arguments: str, name: str = "sample") -> ServerSpec:
-    return ServerSpec(
+def spec_of(program: Any, *arguments: str, name: str = "sample") -> McpServerSpec:
+    return McpServerSpec(
         name,
         "config.json",
         command=(sys.executable, str(Path(program.__file__)), *arguments),
@@ -56,7 +56,7 @@ def spec_of(program: Any, *arguments: str, name: str = "sample") -> ServerSpec:
 
 
 @asynccontextmanager
-async def connected(folder: Path, spec: ServerSpec, state: str = "ready") -> AsyncGenerator[Connection]:
+async def connected(folder: Path, spec: McpServerSpec, state: str = "ready") -> AsyncGenerator[Connection]:
     server = Connection(
         spec,
         folder,
@@ -188,7 +188,7 @@ async def changed(sample: Sample) -> None:
 async def test_surroundings_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SECRET_TOKEN", "hidden")
     spec = spec_of(mcp_server)
-    spec = ServerSpec(spec.name, spec.source, spec.command, (("GIVEN", "yes"),), tmp_path)
+    spec = McpServerSpec(spec.name, spec.source, spec.command, (("GIVEN", "yes"),), tmp_path)
     async with connected(tmp_path, spec) as server:
         found = json.loads(await Sample(server, tmp_path).text("surroundings"))
     assert found["env"]["GIVEN"] == "yes"
@@ -225,7 +225,7 @@ async def test_streamable_http(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         port = int(await process.stdout.readline())
-        spec = ServerSpec("web", "config.json", url=f"http://127.0.0.1:{port}/mcp")
+        spec = McpServerSpec("web", "config.json", url=f"http://127.0.0.1:{port}/mcp")
         async with connected(tmp_path, spec) as server:
             sample = Sample(server, tmp_path)
             assert await sample.text("echo", {"text": "over HTTP"}) == "over HTTP"
@@ -276,7 +276,7 @@ async def test_a_list_over_http_that_is_too_large(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(connections, "_BACKOFF_S", ())
     with ThreadingHTTPServer(("127.0.0.1", 0), Long) as http:
         Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-        spec = ServerSpec("web", "config.json", url=f"http://127.0.0.1:{http.server_port}/mcp")
+        spec = McpServerSpec("web", "config.json", url=f"http://127.0.0.1:{http.server_port}/mcp")
         async with connected(tmp_path, spec, "failed") as server:
             assert server.error.startswith(
                 "it sent an answer that is too large: at most 1,048,576 bytes are read."
@@ -401,7 +401,7 @@ async def test_an_address_that_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, words: str
 ) -> None:
     monkeypatch.setattr(connections, "_BACKOFF_S", ())
-    spec = ServerSpec("web", "config.json", url=f"http://{path}")
+    spec = McpServerSpec("web", "config.json", url=f"http://{path}")
     async with connected(tmp_path, spec, "failed") as server:
         assert words in server.error
 
@@ -465,7 +465,7 @@ async def test_descriptions_hide_nothing(tmp_path: Path) -> None:
 async def test_a_program_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_BACKOFF_S", (0.01, 0.01))
     async with connected(
-        tmp_path, ServerSpec("no", "", command=("/no/such/program",), cwd=tmp_path), "failed"
+        tmp_path, McpServerSpec("no", "", command=("/no/such/program",), cwd=tmp_path), "failed"
     ) as one:
         await until(lambda: "next prompt" in one.error, "the end of restarts")
         assert one.error.startswith(

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from daemon.mcp import sign_in
-from daemon.mcp.configuration import ServerSpec
+from daemon.mcp.configuration import McpServerSpec
 from daemon.mcp.connection import Connection
 from daemon.mcp.server_log import McpServerLog
 from daemon.mcp.server_requests import CallRequests
@@ -73,7 +73,7 @@ async def signed_in(url: str, store: TokenStore) -> None:
 async def connected(
     folder: Path, url: str, state: str = "ready", headers: tuple[tuple[str, str], ...] = ()
 ) -> AsyncGenerator[Connection]:
-    spec = ServerSpec("guarded", "config.json", url=url, headers=headers)
+    spec = McpServerSpec("guarded", "config.json", url=url, headers=headers)
     log = McpServerLog(folder / "log")
     server = Connection(spec, folder, {}, log, lambda: None, TokenStore(folder / "tokens.json"))
     server.start()

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from daemon.provider.model_calls import ProviderError
-from daemon.remote.peer import ConnectionLostError, Handler, Peer, StreamPipe
+from daemon.remote.peer import Handler, Peer, PeerLostError, StreamPipe
 from tests.support.drivers.waiting import until
 from tools.tool import PermissionDeniedError
 
@@ -96,7 +96,7 @@ async def test_an_end_in_the_middle_fails_all_calls() -> None:
         calling = asyncio.create_task(peer.call("waits"))
         await asyncio.sleep(0)
         pipe.close()
-        with pytest.raises(ConnectionLostError):
+        with pytest.raises(PeerLostError):
             await calling
-        with pytest.raises(ConnectionLostError):
+        with pytest.raises(PeerLostError):
             await peer.call("waits")

@@ -14,7 +14,7 @@ import pytest
 from daemon import safe_path
 from daemon.logfile import MAX_BYTES
 from daemon.safe_path import protect
-from lsp_bridge.cli.command_description import Command, Group
+from lsp_bridge.cli.command_description import CliCommand, Group
 from lsp_bridge.cli.command_line import SHARED, function_of, parse
 from lsp_bridge.cli.command_table import COMMANDS
 from lsp_bridge.cli.run.conversation import RunOptions, named_files
@@ -74,7 +74,7 @@ each_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: 
 
 
 @each_command
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: Command) -> None:
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: CliCommand) -> None:
     with pytest.raises(SystemExit) as caught:
         parse([*command.name.split(), "--help"])
     assert caught.value.code == 0
@@ -82,7 +82,7 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
 
 
 @each_command
-def test_the_function_of_every_command_takes_its_arguments(command: Command) -> None:
+def test_the_function_of_every_command_takes_its_arguments(command: CliCommand) -> None:
     if not command.function:
         return
     groups = [one.arguments if isinstance(one, Group) else (one,) for one in command.arguments]

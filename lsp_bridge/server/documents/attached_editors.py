@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
 from lsp_bridge.server.documents.writer import CANNOT
 from tools.ports import AppliedEdit, EditorGoneError, EditRejectedError, OpenFile
 
@@ -18,35 +17,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
+    from lsp_bridge.server.documents.writer import DocumentWriter
+
+
+class _Editor(Struct, frozen=True):
+    documents: OpenDocuments
+    writer: DocumentWriter
+    """Changes, saves and renames them."""
+
 
 class AttachedEditors(Struct):
     """The open files of all attached editors as one ``Editors`` port."""
 
-    _editors: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
+    _editors: list[_Editor] = field(default_factory=list[_Editor])
 
-    def add(self, documents: OpenDocuments) -> None:
+    def add(self, documents: OpenDocuments, writer: DocumentWriter) -> None:
         """An editor is attached."""
-        self._editors.append(documents)
+        self._editors.append(_Editor(documents, writer))
 
     def remove(self, documents: OpenDocuments) -> None:
         """Remove an editor that has gone, with its unsaved changes."""
-        if documents in self._editors:
-            self._editors.remove(documents)
+        self._editors = [editor for editor in self._editors if editor.documents is not documents]
 
     def unsaved(self, path: Path) -> str | None:
-        return next((text for editor in self._editors if (text := editor.unsaved(path)) is not None), None)
+        texts = (editor.documents.unsaved(path) for editor in self._editors)
+        return next((text for text in texts if text is not None), None)
 
     def unsaved_paths(self) -> Sequence[Path]:
-        return list(dict.fromkeys(path for editor in self._editors for path in editor.unsaved_paths()))
+        paths = (path for editor in self._editors for path in editor.documents.unsaved_paths())
+        return list(dict.fromkeys(paths))
 
     async def settle(self, path: Path | None = None) -> None:
         for editor in list(self._editors):
             if path is not None:
                 await editor.writer.report(path)
-            await editor.settle(path)
+            await editor.documents.settle(path)
 
     def opened(self, path: Path) -> OpenFile | None:
-        if any(editor.is_notebook(path) for editor in self._editors):
+        if any(editor.documents.is_notebook(path) for editor in self._editors):
             return OpenFile("", unsaved=False, writable=False, refusal=_NOTEBOOK.format(name=path.name))
         found = list(self._at(path))
         if not found:
@@ -94,13 +103,13 @@ class AttachedEditors(Struct):
                 return
         raise EditorGoneError(f"{source.name} is not open in an editor any more.")
 
-    def _at(self, path: Path) -> Iterator[tuple[OpenDocuments, OpenDocument]]:
+    def _at(self, path: Path) -> Iterator[tuple[_Editor, OpenDocument]]:
         for editor in self._editors:
-            for document in editor.at(path):
+            for document in editor.documents.at(path):
                 yield editor, document
 
 
-def _willing(found: tuple[OpenDocuments, OpenDocument]) -> int:
+def _willing(found: tuple[_Editor, OpenDocument]) -> int:
     """Return an editor that can save comes first, then one that can at least change its text."""
     writer = found[0].writer
     return 0 if writer.can_write else 1 if writer.can_edit else 2

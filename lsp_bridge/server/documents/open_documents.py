@@ -15,7 +15,7 @@ import sys
 from collections import deque
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct, field
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lsprotocol import types
 
     from lsp_bridge.language_client.text.positions import PositionEncoding
-    from tools.ports import AppliedEdit
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +41,6 @@ _RECENT = 8
 
 NO_FIT = "the editor sent a change that does not match the text"
 _MOVED_ON = "its file or folder was renamed, and the editor did not reopen it under its new name"
-
-
-class Writer(Protocol):
-    """Changes, saves and renames documents in the editor."""
-
-    @property
-    def can_edit(self) -> bool: ...
-    @property
-    def can_write(self) -> bool: ...
-    @property
-    def can_move(self) -> bool: ...
-    async def report(self, path: Path) -> None: ...
-    async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedEdit: ...
-    async def move(self, document: OpenDocument, source: Path, target: Path) -> None: ...
 
 
 class OpenDocument(Struct, eq=False):
@@ -171,7 +156,6 @@ class OpenDocument(Struct, eq=False):
 class OpenDocuments(Struct):
     """The documents of one editor. Everything but ``is_saved`` happens on the event loop."""
 
-    writer: Writer
     units: PositionEncoding = "utf-16"
     later: Callable[[OpenDocument], None] = lambda document: None
     """Told of each change; calls ``find_out`` in a thread some time after the last one."""

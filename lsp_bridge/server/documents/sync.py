@@ -57,9 +57,9 @@ class DocumentSync:
         self._core = core
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._checks = Background("checking a document")
-        self.documents = OpenDocuments(DocumentWriter(server, options), later=self._later, soon=self._check)
+        self.documents = OpenDocuments(later=self._later, soon=self._check)
         self._register()
-        editors.add(self.documents)
+        editors.add(self.documents, DocumentWriter(server, options))
 
     def close(self) -> None:
         """Close all documents after the end of the connection."""

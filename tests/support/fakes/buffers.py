@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 from lsprotocol import types
 
-from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
-from tools.ports import AppliedEdit
+from lsp_bridge.protocol.sessions import InitializationOptions
+from lsp_bridge.server.documents.open_documents import OpenDocuments
+from lsp_bridge.server.documents.writer import DocumentWriter
 
 
-class Deaf:
+def deaf_writer() -> DocumentWriter:
     """The writer of an editor that takes no edits."""
-
-    can_edit = False
-    can_write = False
-    can_move = False
-
-    async def report(self, path: Path) -> None:
-        pass
-
-    async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedEdit:
-        raise AssertionError("nobody writes here")
-
-    async def move(self, document: OpenDocument, source: Path, target: Path) -> None:
-        raise AssertionError("nobody moves here")
+    server = SimpleNamespace(client_capabilities=types.ClientCapabilities())
+    return DocumentWriter(cast("Any", server), InitializationOptions)
 
 
 class Editor:
@@ -33,7 +25,7 @@ class Editor:
     def __init__(self, path: Path, uri: str = "") -> None:
         self.path = path
         self.uri = uri or path.as_uri()
-        self.documents = OpenDocuments(Deaf())
+        self.documents = OpenDocuments()
         self.version = 1
 
     def open(self, text: str) -> None:

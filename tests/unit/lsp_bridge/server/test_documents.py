@@ -9,7 +9,7 @@ import pytest
 from lsprotocol import types
 
 from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
-from tests.support.fakes.buffers import Deaf, Editor
+from tests.support.fakes.buffers import Editor
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_typing_reads_nothing_from_disk(path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_many_open_documents_are_tracked(tmp_path: Path) -> None:
-    documents = OpenDocuments(Deaf())
+    documents = OpenDocuments()
     for number in range(2_000):
         path = tmp_path / f"{number}.py"
         path.write_text("disk\n")
@@ -256,7 +256,7 @@ def test_many_open_documents_are_tracked(tmp_path: Path) -> None:
 def test_notebook_cells_are_no_files_and_the_notebook_is_tracked(tmp_path: Path) -> None:
     path = tmp_path / "a.ipynb"
     path.write_text("{}")
-    documents = OpenDocuments(Deaf())
+    documents = OpenDocuments()
     documents.notebook_opened(path.as_uri())
     assert documents.opened(f"vscode-notebook-cell:{path}#c1", 1, "x = 1") is None
     assert (documents.is_notebook(path), documents.unsaved_paths()) == (True, [])

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from daemon.loop.tool_context import SessionFiles
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
-from tests.support.fakes.buffers import Editor
+from tests.support.fakes.buffers import Editor, deaf_writer
 from tests.support.fakes.tool_context import fake_context
 from tools.grep import GrepInput, GrepTool
 from tools.read import ReadInput, ReadTool
@@ -92,7 +92,7 @@ async def test_tools_read_the_disk_and_say_so_if_a_buffer_is_unknown(tmp_path: P
     path.write_bytes(b"disk\n")
     editor = Editor(path)
     editor.open("disk\n")
-    editors.add(editor.documents)
+    editors.add(editor.documents, deaf_writer())
     plain = await ReadTool().run(ReadInput(file_path="a.py"), ctx)
     editor.documents.lost(editor.uri)
     unknown = await ReadTool().run(ReadInput(file_path="a.py"), ctx)

@@ -65,7 +65,7 @@ class FileChange(Struct, frozen=True):
         return kind_of_change(self.before, self.after)
 
 
-class Hunk(Struct, frozen=True):
+class DiffHunk(Struct, frozen=True):
     """A hunk of a diff: its rows in the text of the diff, and its lines in the file."""
 
     row: int
@@ -85,7 +85,7 @@ class Diff(Struct, frozen=True):
     added: int
     removed: int
     binary: bool = False
-    hunks: tuple[Hunk, ...] = ()
+    hunks: tuple[DiffHunk, ...] = ()
 
 
 class ProposedFile(Struct, frozen=True):

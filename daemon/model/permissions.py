@@ -66,7 +66,7 @@ class Reason(Model):
     """Where it comes from ("argument of cat"), or why rules cannot see more."""
 
 
-class Hunk(Model):
+class ShownHunk(Model):
     """A hunk of a diff: its rows in the text of the diff, and its lines in the file."""
 
     row: int
@@ -92,7 +92,7 @@ class FileDiff(Model):
     """The file's old path, when it is moved; the old file's deletion is not listed separately."""
     hunks: int = 0
     """Number of hunks that can be accepted one by one; zero when only the whole file can."""
-    shown_hunks: tuple[Hunk, ...] = ()
+    shown_hunks: tuple[ShownHunk, ...] = ()
     """Those of them that ``diff`` shows to their end; the last ones are missing from a diff that was cut off."""
 
 

@@ -20,12 +20,12 @@ from daemon.model.permissions import (
     FileAnswer,
     FileDiff,
     Grant,
-    Hunk,
     PermissionRequest,
     Reason,
     Reply,
     Rule,
     Scope,
+    ShownHunk,
 )
 from daemon.permission.access_decision import reviewed
 from daemon.permission.answers import check_answers, denial, remembered, subjects
@@ -485,7 +485,7 @@ def _shown(file: ProposedFile) -> FileDiff:
         removed=file.diff.removed,
         moved_from=file.source_name or None,
         hunks=len(hunks),
-        shown_hunks=tuple(Hunk(**asdict(hunk)) for hunk in hunks if hunk.row + hunk.rows <= rows),
+        shown_hunks=tuple(ShownHunk(**asdict(hunk)) for hunk in hunks if hunk.row + hunk.rows <= rows),
     )
 
 

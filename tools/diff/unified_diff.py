@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tools.text.decoding import decode
 from tools.text.lines import Line, line_number, split_lines
 from tools.text.terminal import UNSEEN
-from tools.tool import Diff, FileChange, Hunk, ToolError
+from tools.tool import Diff, DiffHunk, FileChange, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,7 @@ def unified(before: str | None, after: str | None, path: str) -> Diff:
         "+++ /dev/null" if after is None else f"+++ b/{name}",
     ]
     added = removed = 0
-    hunks: list[Hunk] = []
+    hunks: list[DiffHunk] = []
     for group in grouped(_line_codes(old, new)):
         row = len(out)
         i1, i2, j1, j2 = (skipped + n for n in (group[0][1], group[-1][2], group[0][3], group[-1][4]))
@@ -59,7 +59,7 @@ def unified(before: str | None, after: str | None, path: str) -> Diff:
             added += j2 - j1
             out += _render("-", old[i1:i2], mark)
             out += _render("+", new[j1:j2], mark)
-        hunks.append(Hunk(row, len(out) - row, *lines))
+        hunks.append(DiffHunk(row, len(out) - row, *lines))
     if not hunks and (before is None) == (after is None):
         return Diff("", 0, 0)
     return Diff("\n".join(out) + "\n", added, removed, hunks=tuple(hunks))

@@ -14,7 +14,7 @@ from tools.diff.unified_diff import hunk_spans, of_change, opcodes, shown_name
 from tools.localization import t
 from tools.text.decoding import decode, splice_bytes
 from tools.text.lines import line_end_at, split_lines
-from tools.tool import Diff, FileChange, Hunk, ProposedFile, ToolError
+from tools.tool import Diff, DiffHunk, FileChange, ProposedFile, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -46,7 +46,7 @@ def propose(plan: Sequence[FileChange], names: Mapping[Path, str]) -> tuple[Prop
     return tuple(files)
 
 
-def choosable_hunks(file: ProposedFile) -> tuple[Hunk, ...]:
+def choosable_hunks(file: ProposedFile) -> tuple[DiffHunk, ...]:
     """Return the hunks that can be accepted one by one; none when only the whole file can."""
     return file.diff.hunks if file.base is not None and file.change.after is not None else ()
 

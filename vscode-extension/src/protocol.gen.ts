@@ -952,7 +952,7 @@ export interface FileDiff {
   /** Number of hunks that can be accepted one by one; zero when only the whole file can. */
   hunks: number;
   /** Those of them that `diff` shows to their end; the last ones are missing from a diff that was cut off. */
-  shownHunks: Hunk[];
+  shownHunks: ShownHunk[];
 }
 
 /**
@@ -1241,18 +1241,6 @@ export interface HistoryStepParams {
   changeId?: string | null;
   /** Only report what would happen. */
   dryRun?: boolean;
-}
-
-/** A hunk of a diff: its rows in the text of the diff, and its lines in the file. */
-export interface Hunk {
-  /** Its first row, which begins with `@@`, from 0. */
-  row: number;
-  rows: number;
-  /** From 1, as in the first row: an empty side has the number of the line before it. */
-  oldStart: number;
-  oldLines: number;
-  newStart: number;
-  newLines: number;
 }
 
 /** A client's `initializationOptions` in LSP's `initialize`. */
@@ -2348,6 +2336,18 @@ export interface SessionsActivity {
   /** Title of that session. */
   title: string;
   stopReason: StopReason | null;
+}
+
+/** A hunk of a diff: its rows in the text of the diff, and its lines in the file. */
+export interface ShownHunk {
+  /** Its first row, which begins with `@@`, from 0. */
+  row: number;
+  rows: number;
+  /** From 1, as in the first row: an empty side has the number of the line before it. */
+  oldStart: number;
+  oldLines: number;
+  newStart: number;
+  newLines: number;
 }
 
 /** A skill. */

@@ -1,5 +1,5 @@
 /** The user's choices in a proposal: hunks, whole files, edited text. Pure: the host uses them to answer, the webview to show them. */
-import type { FileAnswer, FileDiff, Hunk, PermissionRequest } from "../protocol.gen";
+import type { FileAnswer, FileDiff, PermissionRequest, ShownHunk } from "../protocol.gen";
 import { t } from "../l10n";
 
 export interface FileChoice {
@@ -140,7 +140,7 @@ export function answers(files: readonly FileDiff[], choice: Choice, texts: Reado
 }
 
 /** Return `before` with the accepted hunks applied, as it would be written. Line endings stay those of the two texts. */
-export function selected(before: string, after: string, hunks: readonly Hunk[], left: readonly number[]): string {
+export function selected(before: string, after: string, hunks: readonly ShownHunk[], left: readonly number[]): string {
   if (left.length === 0) return after;
   if (left.length >= Math.max(hunks.length, 1)) return before;
   const [old, fresh] = [lines(before), lines(after)];

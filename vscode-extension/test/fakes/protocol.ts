@@ -4,7 +4,6 @@ import type {
   FileDiff,
   Goal,
   GoalStats,
-  Hunk,
   Message,
   Meter,
   Part,
@@ -14,6 +13,7 @@ import type {
   Rule,
   SessionInfo,
   SessionLoadResult,
+  ShownHunk,
   StoredGrant,
   ToolResultPart,
   Trace,
@@ -186,7 +186,7 @@ export function file(path: string, over: Partial<FileDiff> = {}): FileDiff {
   return { path, kind: "update", diff, added: 1, removed: 1, movedFrom: null, hunks: 1, shownHunks: [hunk(2, 3, 1, 1, 1, 1)], ...over };
 }
 
-export function hunk(row: number, rows: number, oldStart: number, oldLines: number, newStart: number, newLines: number): Hunk {
+export function hunk(row: number, rows: number, oldStart: number, oldLines: number, newStart: number, newLines: number): ShownHunk {
   return { row, rows, oldStart, oldLines, newStart, newLines };
 }
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from daemon.model.permissions import FileDiff, Hunk, PermissionRequest, Rule
+from daemon.model.permissions import FileDiff, PermissionRequest, Rule, ShownHunk
 from daemon.model.tags import OURS, plain
 from lsp_bridge.server.editor.code_actions import code_actions
 from lsp_bridge.server.editor.given import (
@@ -46,7 +46,7 @@ def proposed(base: str | None = BASE, after: str | None = AFTER) -> ProposedFile
 
 def shown(base: str = BASE, after: str = AFTER) -> FileDiff:
     diff = unified(base, after, "a.txt")
-    hunks = tuple(Hunk(**asdict(hunk)) for hunk in diff.hunks)
+    hunks = tuple(ShownHunk(**asdict(hunk)) for hunk in diff.hunks)
     return FileDiff(
         path="a.txt",
         kind="update",

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.files.regular_files import write_private
+from tools.files.regular_files import Stamp, stamp_of, write_private
 from tools.json_access import strings
 
 if TYPE_CHECKING:
@@ -25,10 +25,15 @@ def mode_in_force(wanted: Mode, trust: Trust) -> Mode:
 
 
 class TrustedFolders:
-    """The list of trusted folders; a folder below a trusted one is trusted. Reads the disk on each call."""
+    """The list of trusted folders; a folder below a trusted one is trusted.
+
+    Looks at the file on each call, because another process may withdraw trust, and reads it when it has changed.
+    """
 
     def __init__(self, state_folder: Path) -> None:
         self._file = state_folder / "trusted.json"
+        self._known: tuple[Stamp | None, list[Path]] = None, []
+        """The stamp of the file when it was read, and what was in it. One value, because threads ask, too."""
 
     def trust(self, workspace: Path) -> Trust:
         """Return ``trusted`` or ``unknown``. ``workspace``: absolute, resolved."""
@@ -37,11 +42,14 @@ class TrustedFolders:
 
     def folders(self) -> list[Path]:
         """Return all of them; none when the list is damaged."""
-        try:
-            value: object = json.loads(self._file.read_text("utf-8"))
-        except (OSError, ValueError):
-            return []
-        return [path for path in map(Path, strings(value)) if path.is_absolute()]
+        stamp = stamp_of(self._file)
+        if stamp != self._known[0]:
+            # The stamp is taken first, so that the next check finds a write in between.
+            try:
+                self._known = stamp, self._read()
+            except OSError:
+                self._known = None, []  # the next call tries again
+        return self._known[1]
 
     def add(self, workspace: Path) -> None:
         """Trust a folder. Raises OSError."""
@@ -55,6 +63,13 @@ class TrustedFolders:
             return False
         self._write([folder for folder in known if folder != workspace])
         return True
+
+    def _read(self) -> list[Path]:
+        try:
+            value: object = json.loads(self._file.read_text("utf-8"))
+        except ValueError:
+            return []
+        return [path for path in map(Path, strings(value)) if path.is_absolute()]
 
     def _write(self, folders: list[Path]) -> None:
         text = json.dumps([str(folder) for folder in folders], indent=2) + "\n"

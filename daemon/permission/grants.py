@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from daemon.model.encoding import json_bytes
 from daemon.model.permissions import Grant, Rule, StoredGrant
 from daemon.store.trace_store import StoreError
-from tools.files.regular_files import write_private
+from tools.files.regular_files import Stamp, stamp_of, write_private
 from tools.json_access import mapping
 from tools.localization import t
 from tools.text.validation import unreadable
@@ -38,8 +38,7 @@ LOCK_WAIT_S = 2.0
 """Others hold the lock for the few milliseconds that a small file takes."""
 
 Lasting = Literal["workspace", "user"]
-Stamp = tuple[int, int, int]
-_UNREAD: Stamp = (-1, -1, -1)
+_UNREAD: Stamp = (-1, -1, -1, -1)
 
 
 class GrantsNotStoredError(StoreError):
@@ -64,7 +63,7 @@ class _GrantFile(Struct):
 
     def read(self) -> _GrantFileContent:
         """Return the content; checks the file on disk, and reads it only when it has changed."""
-        stamp = self._stat()
+        stamp = stamp_of(self.path)
         if stamp != self._stamp:
             # The stamp is taken first, so that the next check finds a write in between.
             self._content = _GrantFileContent() if stamp is None else self._load()
@@ -114,13 +113,6 @@ class _GrantFile(Struct):
         data = json_bytes({"format": FORMAT, "grants": entries}, indent=1) + b"\n"
         write_private(self.path, data, durable=True)
         self._stamp = _UNREAD
-
-    def _stat(self) -> Stamp | None:
-        try:
-            info = os.stat(self.path)  # noqa: PTH116 - asked at each decision, and half as slow as pathlib
-        except OSError:
-            return None
-        return info.st_mtime_ns, info.st_size, info.st_ino
 
     def _load(self) -> _GrantFileContent:
         try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from daemon.api.lazy_server import LazyApiServer
     from daemon.core import Daemon
     from daemon.runtime import RuntimePaths
+    from daemon.settings import Settings
 
 EXIT_ALREADY_RUNNING = 3
 _PRELOAD_AFTER_S = 5.0
@@ -345,8 +346,11 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     def trusts() -> bool:
         return bridge.trusts(core.trust() == "trusted")
 
+    def settings_if(trusted: bool) -> Settings:
+        return core.config(trusted).settings
+
     choose = SettingsChooser(
-        lambda: core.config(trusts()).settings,
+        settings_if,
         trusts,
         told=lambda problems: log.warning("settings: %s", "; ".join(problems)),
     )

@@ -36,19 +36,21 @@ class SettingsChooser:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
+        settings: Callable[[bool], Settings],
         trusted: Callable[[], bool],
         *,
         told: Callable[[Sequence[str]], None] = lambda problems: None,
     ) -> None:
-        """``told`` receives the problems of the settings, once for each change of them."""
+        """``settings``: those in force, in a folder that is trusted or not. ``told`` receives their problems, once for
+        each change of them."""
         self._settings = settings
         self._trusted = trusted
         self._told = told
         self._last: tuple[Settings, bool, ServerChoice] | None = None
 
     def __call__(self) -> ServerChoice:
-        settings, trusted = self._settings(), self._trusted()
+        trusted = self._trusted()
+        settings = self._settings(trusted)
         last = self._last
         if last is not None and last[1] == trusted and (last[0] is settings or _alike(last[0], settings)):
             return last[2]

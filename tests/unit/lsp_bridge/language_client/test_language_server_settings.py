@@ -106,7 +106,7 @@ def test_invalid_server_settings_are_reported_and_ignored(
 def test_settings_chooser_returns_the_same_value_until_a_change() -> None:
     now: dict[str, Any] = {"settings": Settings(), "trusted": False}
     told: list[str] = []
-    choose = SettingsChooser(lambda: now["settings"], lambda: now["trusted"], told=told.extend)
+    choose = SettingsChooser(lambda trusted: now["settings"], lambda: now["trusted"], told=told.extend)
     first = choose()
     now["settings"] = Settings().changed({"max_tokens": 1000})
     assert choose() is first
@@ -120,6 +120,19 @@ def test_settings_chooser_returns_the_same_value_until_a_change() -> None:
     assert choose().problems == tuple(told) != ()
     choose()
     assert len(told) == 1
+
+
+def test_settings_chooser_asks_for_trust_once() -> None:
+    answers = [True, False]
+    asked: list[bool] = []
+
+    def settings(trusted: bool) -> Settings:
+        asked.append(trusted)
+        return Settings()
+
+    choose = SettingsChooser(settings, lambda: answers.pop(0))
+    assert choose().trusted is asked[0] is True
+    assert choose().trusted is asked[1] is False  # withdrawn: it counts for the next file
 
 
 def test_disabled_diagnostics_means_no_servers() -> None:

@@ -232,7 +232,7 @@ class _Grants(GrantStore):
             self.main.state.set_granted(session)
         self._everywhere = everywhere
 
-    def rules(self) -> Grants:
+    def rules(self, *, look: bool = True) -> Grants:
         return self._everywhere
 
 

@@ -210,7 +210,16 @@ class Policy:
     @property
     def rules(self) -> RuleSet:
         """The rules that hold now."""
-        granted, skills = self._services.permissions.keeper.rules(), self.skills.rules
+        return self._rules_with(self._services.permissions.keeper.rules())
+
+    @property
+    def known_rules(self) -> RuleSet:
+        """The rules without a look at the files of grants, for what allows nothing: it is asked several times a
+        step."""
+        return self._rules_with(self._services.permissions.keeper.rules(look=False))
+
+    def _rules_with(self, granted: tuple[tuple[Rule, ...], tuple[Rule, ...]]) -> RuleSet:
+        skills = self.skills.rules
         config, trust = self.client.config, self.client.trust
         # The set is kept while nothing in it changes, with all that it has compiled and decided.
         agents = tuple([(policy.agent, policy.design.rules) for policy in self._bound_by()])

@@ -155,7 +155,7 @@ class RequestBuilder:
         """Return the tools on offer, see ``daemon.loop.tool_selection``."""
         policy = self.policy
         chosen_by = (
-            policy.rules,
+            policy.known_rules,  # a call is judged by ``rules``
             policy.agent,
             policy.agents,
             policy.skills,

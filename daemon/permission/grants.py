@@ -61,8 +61,13 @@ class _GrantFile(Struct):
     """Stamp of the file when it was read; None: there is no file."""
     _content: _GrantFileContent = field(default_factory=_GrantFileContent)
 
-    def read(self) -> _GrantFileContent:
-        """Return the content; checks the file on disk, and reads it only when it has changed."""
+    def read(self, *, look: bool = True) -> _GrantFileContent:
+        """Return the content; looks at the file on disk, and reads it only when it has changed.
+
+        ``look``: False returns the content as it was read last.
+        """
+        if not look and self._stamp != _UNREAD:
+            return self._content
         stamp = stamp_of(self.path)
         if stamp != self._stamp:
             # The stamp is taken first, so that the next check finds a write in between.
@@ -185,9 +190,13 @@ class GrantStore:
         }
         self._now = now
 
-    def rules(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-        """Return the grants for all workspaces, and for this one. Reads the files only when they have changed."""
-        return self._files["user"].read().rules, self._files["workspace"].read().rules
+    def rules(self, *, look: bool = True) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+        """Return the grants for all workspaces, and for this one. Reads the files only when they have changed.
+
+        ``look``: whether to find out if they have. Nothing may be allowed without: a grant may have been withdrawn.
+        """
+        everywhere, here = self._files["user"].read(look=look), self._files["workspace"].read(look=look)
+        return everywhere.rules, here.rules
 
     def all(self) -> list[StoredGrant]:
         """Return those for everywhere first, each the oldest first."""

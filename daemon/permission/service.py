@@ -173,7 +173,8 @@ class PermissionService:
         Raises PermissionDeniedError: by a rule or because nobody answered in time (``by_rule``, the model is notified),
         or by the user.
         """
-        verdict = asker.rules.judge(ask)
+        rules = asker.rules
+        verdict = rules.judge(ask)
         review = call.review or bool(ask.questions)
         if verdict.action == "allow" and not review:
             return Approval()
@@ -194,7 +195,7 @@ class PermissionService:
             model_says=cut_text(ask.model_says, _LONGEST_WORDS),
             notes=ask.notes,
             files=tuple(_shown(file) for file in ask.proposal),
-            suggestions=() if review else _grants(asker.rules.lasting(ask.suggestions, verdict)),
+            suggestions=() if review else _grants(rules.lasting(ask.suggestions, verdict)),
             rule=reviewed(ask.permission) if call.review and verdict.action == "allow" else verdict.rule,
             reasons=_merged(reason for reason in verdict.reasons if reason.action != "allow"),
             warnings=ask.warnings,

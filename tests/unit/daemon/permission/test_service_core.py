@@ -10,8 +10,12 @@ import pytest
 
 from daemon.config import WORKSPACE_FILE
 from daemon.loop.session import Session
-from daemon.model.events import PermissionAsked, PermissionReplied
+from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied, ToolStarted
+from daemon.model.meters import Metered
 from daemon.model.permissions import Grant, Scope
+from daemon.permission import grants as grants_module
+from daemon.permission.grants import GrantStore, Lasting
+from daemon.workspace_key import workspace_key
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
@@ -115,6 +119,42 @@ async def test_grants_survive_a_restart_and_can_be_revoked(tmp_path: Path, scope
         await bench.answer("reject")
         assert (await finish(turn)).stop == "permission_denied"
         assert made(bench, "src/c.txt") == [False]
+
+
+@pytest.mark.parametrize("scope", ["workspace", "user"])
+async def test_grant_withdrawn_elsewhere_ends_with_the_next_call(tmp_path: Path, scope: Lasting) -> None:
+    """Another process withdraws it between two calls of one answer."""
+    home, calls = tmp_path / "home", [write("src/a.txt"), Call("ls", {"path": "src"}), write("src/b.txt")]
+    async with daemon(tmp_path, calls) as bench:
+        grants = [Grant(permission="edit", pattern="src/*.txt")]
+        (stored,) = bench.core.grants.add(grants, scope)
+        here = home / "grants" / f"{workspace_key(bench.workspace)}.json"
+        elsewhere = GrantStore(home / "grants.json", here, bench.core.now)
+
+        def listened(item: Event | Delta | Metered) -> None:
+            if isinstance(item, ToolStarted) and item.name == "ls":
+                elsewhere.forget([stored.grant_id])
+
+        session = bench.session()
+        bench.core.bus.subscribe(session.session_id, listened)
+        turn = prompted(session, "go")
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "permission_denied"
+        assert made(bench, "src/a.txt", "src/b.txt") == [True, False]
+
+
+async def test_building_a_request_looks_at_no_grant_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with daemon(tmp_path) as bench:
+        builder = bench.session().request_builder
+        await builder.prepare()
+        offered = builder.tool_specs()
+        looks: list[Path] = []
+        monkeypatch.setattr(grants_module, "stamp_of", looks.append)
+        assert builder.request().tools is offered
+        builder.publish()
+        assert looks == []
 
 
 async def test_workspace_grant_does_not_apply_in_another_workspace(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ class BranchWorker:
         main = grants.main = _main_session(order, services, home, sessions)
         if order.contained and not await asyncio.to_thread(works, workspace):
             raise CopyError(t("commands cannot run in a sandbox on the node, as they do here"))
-        services.bus.subscribe_to_all(partial(self._heard, sessions, order))
+        services.bus.subscribe_to_all(partial(self._began, sessions, order))
         copies = await asyncio.to_thread(copies_for, workspace, home / "branches", ())
         base = await copies.base()
         ended: list[BranchOutcome] = []
@@ -197,18 +197,17 @@ class BranchWorker:
             await close()
         return BranchReport(ended[0], await asyncio.to_thread(_files, trace_folder))
 
-    def _heard(self, sessions: dict[str, Session], order: BranchOrder, item: Event | Delta | Metered) -> None:
-        if item.trace_id == root_of(item.trace_id):
+    def _began(self, sessions: dict[str, Session], order: BranchOrder, item: Event | Delta | Metered) -> None:
+        """Tell the daemon about a session that begins here, and from then on what happens in it."""
+        if not isinstance(item, SessionCreated) or item.trace_id == root_of(item.trace_id):
             return
-        if isinstance(item, SessionCreated):
-            session = sessions[item.trace_id]
-            services = session.services
-            if first := item.trace_id == order.task.session_id:
-                session.state.plan.skip_ids(order.last_goal)
-                session.state.children.subagents.update(order.subagents)
-            self.driver.tell("opened", Opened(item, services.workspace, services.folder.rules, first))
-        else:
-            self.driver.tell("event", item)
+        session = sessions[item.trace_id]
+        services = session.services
+        if first := item.trace_id == order.task.session_id:
+            session.state.plan.skip_ids(order.last_goal)
+            session.state.children.subagents.update(order.subagents)
+        self.driver.tell("opened", Opened(item, services.workspace, services.folder.rules, first))
+        services.bus.subscribe(item.trace_id, partial(self.driver.tell, "event"))
 
     async def _test(self, task: BranchTask) -> TestCommand:
         return await self.driver.call("test_command")

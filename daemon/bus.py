@@ -34,7 +34,8 @@ class Bus:
         """Note that a listener to a session has read everything up to an event; see ``daemon.api.team_server``."""
 
     def subscribe_to_all(self, listener: Listener) -> None:
-        """Call ``listener`` with everything that happens in any session."""
+        """Call ``listener`` with everything that happens in any session; its numbers come only while others listen to
+        that session."""
         self._everywhere.append(listener)
 
     def unsubscribe(self, listener: Listener) -> None:

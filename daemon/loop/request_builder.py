@@ -242,10 +242,13 @@ class RequestBuilder:
         return self._frame.get(count, same=(self.layers, tools))
 
     def publish(self, window: Window | None = None) -> None:
-        """Tell the listeners the session's numbers: those of the goals at work, which are what changed."""
-        plan = self._state.plan
-        goals = [*_chain(plan, plan.current_id), *_chain(plan, self._metered_goal)]
+        """Tell the listeners the session's numbers, if there are any: those of the goals at work, which are what
+        changed."""
+        plan, before = self._state.plan, self._metered_goal
         self._metered_goal = plan.current_id
+        if self._record.session_id not in self._services.bus.heard():
+            return
+        goals = [*_chain(plan, plan.current_id), *_chain(plan, before)]
         meter = self.meter(window, list(dict.fromkeys(goals)))
         self._services.bus.publish(Metered(trace_id=self._record.session_id, meter=meter))
 

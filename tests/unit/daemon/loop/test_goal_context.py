@@ -6,10 +6,13 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from daemon.loop.session import Session
 from daemon.loop.user_plan import UserPlan
 from daemon.model.events import ContextMarked
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
+from daemon.model.meters import Metered
 from daemon.provider.model_calls import ModelRequest
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
 from tests.support.fakes.models import Call, Hold
@@ -197,3 +200,25 @@ async def test_meter_is_published_and_calibrated_by_provider_counts(tmp_path: Pa
     assert 0 < meter.context_tokens < meter.compact_at < meter.context_window
     assert [goal.goal_id for goal in meter.goals] == [only]
     assert meter.goals[0].usage.total == 2 * 1_160
+
+
+async def test_numbers_are_computed_only_for_listeners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with daemon(tmp_path) as bench:
+        bench.models.then(goal(add="One, Two", focus="1"), "Done.", goal(done="Yes.", focus="2"), "Done.")
+        session = bench.session(settings=ALLOW_ALL)
+        bench.core.bus.unsubscribe(bench.heard.append)
+        builder = session.request_builder
+        with monkeypatch.context() as patch:
+            patch.setattr(builder, "meter", None)
+            await session.prompt("go")
+        usage = session.state.trace.usage
+        one, two = (session.state.plan.find(number).id for number in ("1", "2"))
+        bench.core.bus.subscribe(session.session_id, bench.heard.append)
+        await session.prompt("go on")
+        first = next(item.meter for item in bench.heard if isinstance(item, Metered))
+    assert first.usage == usage
+    assert {number.goal_id for item in bench.heard if isinstance(item, Metered) for number in item.meter.goals} == {
+        one, two,
+    }  # fmt: skip

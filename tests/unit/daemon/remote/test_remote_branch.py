@@ -16,7 +16,8 @@ from daemon.loop.children import close_child
 from daemon.loop.session import Session
 from daemon.loop.user_plan import UserPlan
 from daemon.model import notice_codes
-from daemon.model.events import Notice
+from daemon.model.events import Delta, Event, Notice
+from daemon.model.meters import Metered
 from daemon.remote.cluster import Cluster
 from daemon.remote.peer import Peer, StreamPipe
 from tests.support.fakes.models import Call, Hold
@@ -114,6 +115,16 @@ async def test_sub_agents_of_a_second_attempt_have_own_records(tmp_path: Path, c
             for name in ("s1", "s2")
         }
         assert said == {"s1": "one", "s2": "two"}
+
+
+async def test_numbers_of_a_remote_branch_reach_its_listeners(tmp_path: Path, cluster: LocalCluster) -> None:
+    async with exploring(tmp_path, MAIN, {"A": ["A is done."]}) as bench:
+        session = bench.session()
+        heard: list[Event | Delta | Metered] = []
+        bench.core.bus.subscribe(f"{session.session_id}:A", heard.append)
+        await session.prompt("go")
+        assert any(isinstance(item, Metered) for item in heard)
+        assert any(isinstance(item, Delta) for item in heard)
 
 
 async def test_abandoned_remote_branch_closes_its_session(

@@ -22,6 +22,7 @@ from daemon.gc_tuning import COLLECTOR
 from daemon.model.events import Delta, Event, PermissionAsked, TraceCompleted, TurnEnded
 from daemon.model.meters import Metered
 from daemon.provider.editor_models import EDITORS
+from daemon.provider.memo import Latest
 from daemon.provider.variables import is_cloud_variable, is_provider_variable
 from lsp_bridge.framing import frame
 from lsp_bridge.protocol import sessions as p
@@ -72,6 +73,8 @@ class Bridge(Struct):
     """Editors that share their extensions' diagnostics."""
     clients: list[ClientState] = field(default_factory=list[ClientState])
     """The states of all attached clients."""
+    newest: Latest[bytes] = field(default_factory=Latest[bytes])
+    """The encoded newest update, which all clients of its session are sent."""
 
     def trusts(self, listed: bool) -> bool:
         """Return whether the workspace's own programs may be started; ``listed``: by the user's list of trusted
@@ -231,25 +234,16 @@ class ClientServer:
         if self._server.is_gone:
             return
         waiting = self._frames.waiting
-        if not isinstance(item, Delta | Metered):
-            if waiting > _DEAD_CLIENT:
-                log.warning("hung up on %s: it does not read", self._client.options.client)
-                self._writer.transport.abort()
-                return
-            self._notify(p.SessionUpdate(session_id=item.trace_id, event=item, view=view))
-        elif waiting < _SLOW_CLIENT:
-            if isinstance(item, Metered):
-                self._notify(p.SessionMeter(session_id=item.trace_id, meter=item.meter))
-            else:
-                self._notify(p.SessionDelta(session_id=item.trace_id, delta=item))
+        stored = not isinstance(item, Delta | Metered)
+        if stored and waiting > _DEAD_CLIENT:
+            log.warning("hung up on %s: it does not read", self._client.options.client)
+            self._writer.transport.abort()
+        elif stored or waiting < _SLOW_CLIENT:
+            body = self._bridge.newest.get(lambda: _encoded(_update(item, view)), same=(item, view))
+            self._write(body, soon=not isinstance(item, _WAITED_FOR))
 
     def _notify(self, told: p.Notification) -> None:
-        if not self._server.is_gone:
-            # Not by way of pygls, which looks at each value to find out how to encode it.
-            message = {"jsonrpc": "2.0", "method": told.method, "params": told.wire()}
-            body = json.dumps(message, separators=(",", ":")).encode()
-            waited_for = isinstance(told, p.SessionUpdate) and isinstance(told.event, _WAITED_FOR)
-            self._write(body, soon=not waited_for)
+        self._write(_encoded(told), soon=True)
 
     def _write(self, body: bytes, *, soon: bool = False) -> None:
         """Send an encoded message, unless the client has gone."""
@@ -337,6 +331,21 @@ def _shows_lenses(capabilities: types.ClientCapabilities) -> bool:
     """Return whether the client shows Accept and Reject as code lenses, for requests of any session."""
     documents = capabilities.text_document
     return documents is not None and documents.code_lens is not None
+
+
+def _update(item: Event | Delta | Metered, view: ViewUpdate | None) -> p.Notification:
+    """Return what clients that show a session are told."""
+    if isinstance(item, Metered):
+        return p.SessionMeter(session_id=item.trace_id, meter=item.meter)
+    if isinstance(item, Delta):
+        return p.SessionDelta(session_id=item.trace_id, delta=item)
+    return p.SessionUpdate(session_id=item.trace_id, event=item, view=view)
+
+
+def _encoded(told: p.Notification) -> bytes:
+    # Not by way of pygls, which looks at each value to find out how to encode it.
+    message = {"jsonrpc": "2.0", "method": told.method, "params": told.wire()}
+    return json.dumps(message, separators=(",", ":")).encode()
 
 
 def _is_id(value: object) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
+from lsp_bridge.protocol.sessions import Notification
+from lsp_bridge.server import connection
 from tests.support.drivers.bridge import new_session, prompt, served
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
@@ -363,6 +365,26 @@ async def test_events_reach_only_clients_that_loaded_the_session() -> None:
         await one.answer(prompt(one, session_id))
         await other.request("goalwright/daemon/status")
         assert other.events() == []
+
+
+async def test_updates_are_encoded_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, encoded = connection._encoded, list[str]()
+
+    def counted(told: Notification) -> bytes:
+        encoded.append(told.method)
+        return encode(told)
+
+    monkeypatch.setattr(connection, "_encoded", counted)
+    async with served([WRITE, Call("ls", {"path": "."})], "Done.") as door:
+        ann, bob = await door.client(settings=ALLOW), await door.client()
+        session_id = await new_session(ann)
+        await bob.request("goalwright/session/load", {"sessionId": session_id})
+        encoded.clear()
+        await ann.answer(prompt(ann, session_id))
+        await bob.event("trace_completed")
+        assert [event for event in bob.events() if event not in ann.events()] == []
+        updates = [event["eventId"] for event in ann.events()]
+        assert encoded.count("goalwright/session/update") == len(updates) == len(set(updates))
 
 
 async def test_loading_twice_sends_events_once() -> None:

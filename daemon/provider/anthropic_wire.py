@@ -129,7 +129,8 @@ def _last_users(messages: Sequence[Block]) -> list[int]:
     return list(islice((number for number in numbers if messages[number]["role"] == "user"), 2))
 
 
-_framed: Latest[tuple[_KeptList, _KeptList]] = Latest()
+_framed: Latest[tuple[_KeptList, _KeptList]] = Latest(8)
+"""Frames of the sessions that were at work last: they take turns."""
 
 
 def _frame(request: ModelRequest, free: int) -> tuple[_KeptList, _KeptList]:

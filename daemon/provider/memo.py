@@ -14,20 +14,27 @@ V = TypeVar("V")
 
 
 class Latest(Generic[V]):
-    """The newest result of a calculation, as long as what it was made of stays."""
+    """The newest result of a calculation, or the newest few, as long as what they were made of stays."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_held", "_most")
 
-    def __init__(self) -> None:
-        self._held: tuple[tuple[object, ...], object, V] | None = None
+    def __init__(self, most: int = 1) -> None:
+        self._held: tuple[tuple[tuple[object, ...], object, V], ...] = ()
+        """The one that was wanted last comes first."""
+        self._most = most
 
     def get(self, make: Callable[[], V], *, same: tuple[object, ...] = (), equal: object = ()) -> V:
-        """Return the last result of ``make``. It is called again when ``same`` has other objects, or ``equal`` another
-        value, than in the last call."""
-        held = self._held
-        if held is None or held[1] != equal or not all(map(is_, held[0], same)):
-            self._held = held = (same, equal, make())
-        return held[2]
+        """Return a kept result of ``make``. It is called when ``same`` has other objects, or ``equal`` another value,
+        than in the calls whose results are kept."""
+        for one in self._held:
+            if one[1] == equal and all(map(is_, one[0], same)):
+                break
+        else:
+            one = (same, equal, make())
+        if not self._held or one is not self._held[0]:
+            others = [other for other in self._held if other is not one]
+            self._held = (one, *others[: self._most - 1])
+        return one[2]
 
 
 class Memo(Generic[K, V]):

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from daemon.model.messages import FilePart
 from daemon.provider import anthropic_wire, openai_wire
-from daemon.provider.memo import Memo
-from daemon.provider.model_calls import ModelRequest, PromptMessage
+from daemon.provider.memo import Latest, Memo
+from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from tests.support.scenarios.model_requests import assistant, call, request, result, thought, user
 
+KEYS = object(), object(), object()
 PICTURE = FilePart(name="a.png", media_type="image/png", data="iVBO")
 TALK = [
     user("a"), assistant(thought("why", "s1"), "b", call("c1")), result("c1", "r1", images=(PICTURE,)), user("steer"),
@@ -125,6 +126,35 @@ def test_library_changes_to_a_request_do_not_leak_into_the_next() -> None:
 def test_requests_with_the_same_messages_are_equal() -> None:
     one: ModelRequest = request(*TALK)
     assert anthropic_wire.build(one) == anthropic_wire.build(replace(one))
+
+
+def test_two_sessions_in_turn_encode_their_frames_once() -> None:
+    tool = ToolSpec("read", "Reads.", {"type": "object"})
+    one, other = (
+        replace(request(*TALK), system=(SystemBlock(text, cache=True),), tools=(tool,))
+        for text in ("one", "other")
+    )
+    first, second = anthropic_wire.build(one), anthropic_wire.build(other)
+    again, later = anthropic_wire.build(one), anthropic_wire.build(other)
+    assert again["system"] is first["system"] and again["tools"] is first["tools"]
+    assert later["system"] is second["system"] is not first["system"]
+    assert [first["system"][0]["text"], second["system"][0]["text"]] == ["one", "other"]
+
+
+def test_latest_keeps_the_few_that_were_wanted_last() -> None:
+    latest: Latest[int] = Latest(2)
+    made: list[int] = []
+
+    def get(number: int) -> int:
+        def make() -> int:
+            made.append(number)
+            return number
+
+        return latest.get(make, same=(KEYS[number],), equal=number)
+
+    assert [get(number) for number in (0, 1, 0, 2, 0, 1)] == [0, 1, 0, 2, 0, 1]
+    assert made == [0, 1, 2, 1]
+    assert latest.get(lambda: 9, same=(object(),), equal=1) == 9  # equal, and another object
 
 
 def test_memo_computes_once_and_releases_its_entries() -> None:

@@ -15,12 +15,14 @@ from daemon.context.profiles import room
 from daemon.loop.attachments import refusal
 from daemon.model import notice_codes
 from daemon.model.messages import FilePart, ToolResultPart
+from daemon.provider.memo import Tally
 from daemon.provider.model_calls import ProviderError, Restart
 from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from daemon.context.window import WindowMessage
     from daemon.loop.request_builder import RequestBuilder
     from daemon.provider.model_calls import ModelRequest, ProviderEvents
 
@@ -33,6 +35,8 @@ class ModelFallback:
         self._policy = builder.policy
         self._record = builder.policy.record
         self._models = builder.policy.record.services.models
+        self._media: Tally[WindowMessage, set[str]] = Tally(set, _add_media)
+        """Types of the files in the next request."""
 
     async def stream(self, request: Callable[[], ModelRequest]) -> ProviderEvents:
         """Play one call, as ``Provider.stream`` does; a Restart comes before the events of another model.
@@ -115,15 +119,13 @@ class ModelFallback:
                 tokens=tokens,
                 window=window,
             )
-        return next(filter(None, (refusal(model, kind) for kind in self._media())), "")
+        media = self._media.of(self._builder.window().entries)
+        return next(filter(None, (refusal(model, kind) for kind in media)), "")
 
-    def _media(self) -> set[str]:
-        """Return the types of the files that the next request has."""
-        kinds: set[str] = set()
-        for message in self._builder.window().messages:
-            for part in message.content:
-                if isinstance(part, ToolResultPart):
-                    kinds |= {image.media_type for image in part.images}
-                elif isinstance(part, FilePart) and part.data is not None:
-                    kinds.add(part.media_type)
-        return kinds
+
+def _add_media(kinds: set[str], entry: WindowMessage) -> None:
+    for part in entry.prompt.content:
+        if isinstance(part, ToolResultPart):
+            kinds |= {image.media_type for image in part.images}
+        elif isinstance(part, FilePart) and part.data is not None:
+            kinds.add(part.media_type)

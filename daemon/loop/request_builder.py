@@ -14,7 +14,7 @@ from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM, ContextProfile
 from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, tool_tokens
-from daemon.context.window import Window, WindowCache, build_window
+from daemon.context.window import Window, WindowCache, WindowMessage, build_window
 from daemon.loop.skill_use import listed, may_be_shown
 from daemon.loop.tool_selection import sent_tools
 from daemon.model.events import ContextMarked, Marks
@@ -23,7 +23,7 @@ from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.permission.matching import fold, is_outside
 from daemon.permission.protected import OWN_STATE, protected
 from daemon.plan.text import plan_to_prompt
-from daemon.provider.memo import Latest
+from daemon.provider.memo import Latest, Tally
 from daemon.provider.model_calls import (
     AGENT,
     BRANCH,
@@ -73,6 +73,8 @@ class RequestBuilder:
         self._tools: Latest[tuple[ToolSpec, ...]] = Latest()
         self._window: Latest[Window] = Latest()
         self._plan: Latest[str] = Latest()
+        self._shown: Tally[WindowMessage, dict[str | None, int]] = Tally(dict, _add_tokens)
+        """The estimated tokens that each goal has in the window."""
         self._metered_goal: str | None = None
         """The focus when the numbers were published last."""
 
@@ -259,9 +261,7 @@ class RequestBuilder:
         profile = self.profile
         trace = self._state.trace
         wanted = self._state.plan.goals if goals is None else dict.fromkeys(goals)
-        shown: dict[str | None, int] = {}
-        for entry in window.entries if wanted else ():
-            shown[entry.goal_id] = shown.get(entry.goal_id, 0) + entry.tokens
+        shown = self._shown.of(window.entries) if wanted else {}
         policy, configured = self.policy, self.policy.client.config.settings.context.context_window
         budget = self._budget.in_force()
         for_goals, cost_for_goals = self._state.spending.of_all_goals(self._state.plan)
@@ -293,6 +293,10 @@ class RequestBuilder:
                 if goal_id in self._state.plan.goals
             ),
         )
+
+
+def _add_tokens(shown: dict[str | None, int], entry: WindowMessage) -> None:
+    shown[entry.goal_id] = shown.get(entry.goal_id, 0) + entry.tokens
 
 
 def _visible(rules: RuleSet, path: str, folder: bool) -> bool:

@@ -37,6 +37,27 @@ class Latest(Generic[V]):
         return one[2]
 
 
+class Tally(Generic[K, V]):
+    """Something counted over a tuple that mostly grows at its end: what was counted is not looked at again."""
+
+    __slots__ = ("_add", "_begin", "_counted", "_found")
+
+    def __init__(self, begin: Callable[[], V], add: Callable[[V, K], None]) -> None:
+        """``begin`` returns what is known of no items; ``add`` adds one to it."""
+        self._begin, self._add = begin, add
+        self._counted: tuple[K, ...] = ()
+        self._found = begin()
+
+    def of(self, items: tuple[K, ...]) -> V:
+        """Return what was counted. It is shared by all calls: it must not be changed."""
+        if items[: len(self._counted)] != self._counted:  # quick: equal items are mostly the same objects
+            self._counted, self._found = (), self._begin()
+        for item in items[len(self._counted) :]:
+            self._add(self._found, item)
+        self._counted = items
+        return self._found
+
+
 class Memo(Generic[K, V]):
     """A cache by identity, since comparing or hashing the contents of a message would cost more than it saves.
 

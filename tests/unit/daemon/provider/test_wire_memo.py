@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from daemon.model.messages import FilePart
 from daemon.provider import anthropic_wire, openai_wire
-from daemon.provider.memo import Latest, Memo
+from daemon.provider.memo import Latest, Memo, Tally
 from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from tests.support.scenarios.model_requests import assistant, call, request, result, thought, user
 
@@ -155,6 +155,23 @@ def test_latest_keeps_the_few_that_were_wanted_last() -> None:
     assert [get(number) for number in (0, 1, 0, 2, 0, 1)] == [0, 1, 0, 2, 0, 1]
     assert made == [0, 1, 2, 1]
     assert latest.get(lambda: 9, same=(object(),), equal=1) == 9  # equal, and another object
+
+
+def test_tally_looks_only_at_new_items_and_follows_changes() -> None:
+    looked: list[str] = []
+
+    def add(found: dict[str, int], item: str) -> None:
+        looked.append(item)
+        found[item] = found.get(item, 0) + 1
+
+    tally: Tally[str, dict[str, int]] = Tally(dict, add)
+    assert tally.of(()) == {}
+    assert tally.of(("a", "b", "a")) == {"a": 2, "b": 1}
+    looked.clear()
+    assert tally.of(("a", "b", "a", "c")) == {"a": 2, "b": 1, "c": 1}
+    assert looked == ["c"]
+    assert tally.of(("a", "b")) == {"a": 1, "b": 1}  # the end was cut off
+    assert tally.of(("b", "b", "c")) == {"b": 2, "c": 1}  # the beginning is another one
 
 
 def test_memo_computes_once_and_releases_its_entries() -> None:

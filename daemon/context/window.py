@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, WindowMessage
 from daemon.context.windowing.cache import WindowCache
-from daemon.context.windowing.goals import GoalCompaction, GoalStatuses
+from daemon.context.windowing.goals import GoalStatuses
 from daemon.context.windowing.history import past_turns_reduced, since_compaction
 from daemon.context.windowing.notes import BEGINS, GO_ON
 from daemon.context.windowing.results import results_cleared, rules_kept, to_prune
@@ -81,10 +81,10 @@ def build_window(
     entries, tokens = cache.entries(blocks)
     added: list[WindowMessage] = []
     if entries and entries[0].prompt.role != "user":
-        added = [*cache.note(BEGINS, "message").entries]
+        added = [*cache.notes.note(BEGINS, "message").entries]
         entries[:0] = added
     if messages and (not entries or entries[-1].prompt.role == "assistant"):
-        added += (end := cache.note(GO_ON, "message").entries)
+        added += (end := cache.notes.note(GO_ON, "message").entries)
         entries += end
     return Window(tuple(entries), tokens + sum([entry.tokens for entry in added]))
 
@@ -153,7 +153,7 @@ def _shown(
     messages: Sequence[Message], plan: PlanTree, marks: Marks, profile: ContextProfile, cache: WindowCache
 ) -> list[Block]:
     """Return the blocks of a session that are left after all reductions."""
-    cache.begin()
+    cache.notes.begin()
     reader = cache.reader(messages)
     statuses = GoalStatuses(plan)
     blocks = past_turns_reduced(
@@ -163,6 +163,6 @@ def _shown(
         lambda goal_id: statuses.of(goal_id).known,
     )
     if plan.goals:
-        blocks = GoalCompaction(plan, statuses, cache, has_rules=reader.has_rules).replaced(blocks)
+        blocks = cache.goals(plan, statuses, blocks, has_rules=reader.has_rules).replaced(blocks)
     blocks = results_cleared(blocks, marks.pruned)
-    return rules_kept(blocks, cache) if reader.has_rules else blocks
+    return rules_kept(blocks, cache.notes) if reader.has_rules else blocks

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.context.windowing.blocks import Block, CallWithResult, Rules
-    from daemon.context.windowing.cache import WindowCache
+    from daemon.context.windowing.note_cache import NoteCache
     from daemon.model.goals import Goal
     from daemon.plan.tree import PlanTree
 
@@ -72,17 +72,18 @@ class GoalStatuses:
 
 
 class GoalCompaction:
-    """One pass over the blocks of a session. A call belongs to the goal that had the focus when it ran, so one message
-    may hold calls of several goals."""
+    """One pass over the blocks of a session, which goes on with new ones as long as the plan stays as it is. A call
+    belongs to the goal that had the focus when it ran, so one message may hold calls of several goals."""
 
-    def __init__(
-        self, plan: PlanTree, statuses: GoalStatuses, cache: WindowCache, *, has_rules: bool
-    ) -> None:
+    def __init__(self, plan: PlanTree, statuses: GoalStatuses, notes: NoteCache, *, has_rules: bool) -> None:
         """``has_rules``: some result showed instruction files."""
         self._plan = plan
+        self._revision = plan.revision
         self._statuses = statuses
-        self._cache = cache
+        self._cache = notes
         self._has_rules = has_rules
+        self._passed: list[Block] = []
+        """The blocks that the pass has been over."""
         self._out: list[Block] = []
         self._place: dict[str, int] = {}
         """Index in ``_out`` of a root's summary."""
@@ -91,12 +92,35 @@ class GoalCompaction:
         self._gone: dict[str | None, Goal] = {}
         """The ended root of each goal met so far, if its summary is in ``_out``."""
         self._noted: set[str] = set()
+        self._notes: list[tuple[str, Goal, int]] = []
+        """The notes in ``_out`` that are no summaries: text, goal and sequence."""
+
+    def goes_on(self, plan: PlanTree, blocks: Sequence[Block], *, has_rules: bool) -> bool:
+        """Return whether ``blocks`` begin with those that the pass has been over, and the plan is as it was."""
+        made_for = (self._plan, self._revision, self._has_rules)
+        return (
+            made_for == (plan, plan.revision, has_rules)
+            and blocks[: len(self._passed)] == self._passed  # compares by identity
+        )
 
     def replaced(self, blocks: Sequence[Block]) -> list[Block]:
         """Return ``blocks`` with one summary in place of all blocks of an ended root, where the first of them was.
 
-        The user's messages stay. Earlier attempts at a live goal come before its first message.
+        The user's messages stay. Earlier attempts at a live goal come before its first message. Only blocks that are
+        new since the last call are looked at, so the pass must go on with them.
         """
+        for note in self._notes:
+            self._note(*note)  # the cache keeps only what each window wants
+        self._pass_over(blocks[len(self._passed) :])
+        found = list(self._out)
+        for root_id, at in self._place.items():
+            root, sequence = self._roots[root_id]
+            rules = tuple(self._rules.get(root_id, {}).items())
+            found[at] = self._note(self._cache.summary(self._plan, root), root, sequence, rules)
+        return found
+
+    def _pass_over(self, blocks: Sequence[Block]) -> None:
+        self._passed += blocks
         of = self._statuses.of
         for block in blocks:
             if block.kind == "compaction":
@@ -116,11 +140,10 @@ class GoalCompaction:
                 self._replace(block)
             else:
                 self._out.append(block)
-        for root_id, at in self._place.items():
-            root, sequence = self._roots[root_id]
-            rules = tuple(self._rules.get(root_id, {}).items())
-            self._out[at] = self._note(self._cache.summary(self._plan, root), root, sequence, rules)
-        return self._out
+
+    def _tell(self, text: str, goal: Goal, sequence: int) -> None:
+        self._notes.append((text, goal, sequence))
+        self._out.append(self._note(text, goal, sequence))
 
     def _note(self, text: str, goal: Goal, sequence: int, rules: Rules = ()) -> Block:
         return self._cache.note(text, "goal_summary", goal_id=goal.id, sequence=sequence, rules=rules)
@@ -137,7 +160,7 @@ class GoalCompaction:
             # An older goal that was moved below it has earlier messages, which stay where they are.
             if goal.id not in self._noted and not _is_older(goal_id, goal.id):
                 self._noted.add(goal.id)
-                self._out.append(self._note(attempts_text(self._plan, goal), goal, block.sequence))
+                self._tell(attempts_text(self._plan, goal), goal, block.sequence)
 
     def _replace(self, block: Block) -> None:
         own = self._statuses.of(block.goal_id).root
@@ -161,7 +184,7 @@ class GoalCompaction:
             self._put(root, block)
         if left is not None and gone and not new and not left.answers:
             # Otherwise two messages of the model would follow each other, or the request would end with one.
-            self._out.append(self._note(IN_SUMMARY, gone[0], block.sequence))
+            self._tell(IN_SUMMARY, gone[0], block.sequence)
 
     def _put(self, root: Goal, block: Block) -> None:
         if root.id not in self._place:

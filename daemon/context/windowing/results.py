@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from daemon.context.windowing.blocks import Block, CallWithResult
-    from daemon.context.windowing.cache import WindowCache
+    from daemon.context.windowing.note_cache import NoteCache
 
 
 def results_cleared(blocks: Sequence[Block], sequences: frozenset[int]) -> list[Block]:
@@ -75,7 +75,7 @@ def _freed(answer: CallWithResult, profile: ContextProfile) -> int:
     return max(0, part_tokens(answer.result) - stays)
 
 
-def rules_kept(blocks: Sequence[Block], cache: WindowCache) -> list[Block]:
+def rules_kept(blocks: Sequence[Block], notes: NoteCache) -> list[Block]:
     """Return ``blocks`` with every instruction file that a dropped result showed, once, unless it was shown before."""
     shown: dict[str, str] = {}
     found: list[Block] = []
@@ -83,7 +83,7 @@ def rules_kept(blocks: Sequence[Block], cache: WindowCache) -> list[Block]:
         if block.rules:
             text = _missing(dict(block.rules), shown)
             if text or block.parts:
-                found.append(cache.extended(block, text) if text else block)
+                found.append(notes.extended(block, text) if text else block)
             continue
         cleared: dict[int, str] = {}
         for at, answer in enumerate(block.answers):

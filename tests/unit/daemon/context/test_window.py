@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from daemon.context.window import CLEARED, INTERRUPTED
+from daemon.context.window import CLEARED, INTERRUPTED, Window, WindowCache, build_window
+from daemon.context.windowing.blocks import Block
+from daemon.context.windowing.goals import GoalCompaction
 from daemon.context.windowing.notes import BEGINS, GO_ON, IN_SUMMARY
 from daemon.model.goals import Goal
 from daemon.model.messages import (
@@ -362,3 +366,33 @@ def test_instructions_outlive_pruning_history_and_compaction() -> None:
         role = "assistant" if kind == "summary" else "user"
         twice.add(role, TextPart(text=text), mark.model_copy(update={"kind": kind}))
     assert sum("<instructions" in line for line in twice.lines()) == 1
+
+
+def test_ended_goals_are_looked_for_only_in_new_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    s, cache = Told(), WindowCache()
+    s.user()
+    s.goal("one")
+    s.step("1")
+    s.done("It is done.")
+    s.goal("two")
+    s.step("2")
+
+    def window() -> Window:
+        return build_window(s.messages, s.plan, s.marks, s.profile, cache=cache)
+
+    before, looked = window(), list[int]()
+    pass_over = GoalCompaction._pass_over
+
+    def counted(self: GoalCompaction, blocks: Sequence[Block]) -> None:
+        looked.append(len(blocks))
+        pass_over(self, blocks)
+
+    monkeypatch.setattr(GoalCompaction, "_pass_over", counted)
+    s.step("3")
+    after = window()
+    assert after == s.window()
+    assert after.entries[: len(before.entries)] == before.entries
+    assert looked[0] == 1
+    s.done("This, too.")  # another plan: all of them
+    assert window() == s.window()
+    assert looked[2] == len(s.messages) - 3  # a block is a step with its result

@@ -253,7 +253,7 @@ class LanguageServer:
         Returns the files with such an answer. The others have no fresh answer, whatever was reported before.
         """
         loop = asyncio.get_running_loop()
-        self._awaited.update(versions)
+        self._awaited.update(versions.keys())
         try:
             while True:
                 now = loop.time()

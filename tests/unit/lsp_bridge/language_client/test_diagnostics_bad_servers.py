@@ -313,6 +313,14 @@ async def test_baseline_survives_closing_the_file_for_others(open_workspace: Ope
     assert messages(await run.report()) == ["bad: BAD new"]
 
 
+async def test_nothing_is_awaited_once_it_is_answered(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec())
+    for number in range(3):
+        await workspace.change(a_txt=f"BAD {number}")
+    [server] = workspace.servers.alive()
+    assert not server._awaited  # pyright: ignore[reportPrivateUsage]
+
+
 async def test_external_change_moves_the_baseline(open_workspace: Open, tmp_path: Path) -> None:
     log = tmp_path / "log"
     workspace = await open_workspace(fake_spec("--log", str(log)))

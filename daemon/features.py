@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.explore.branch_choice import follow_choices, pending_choices
+from daemon.explore.branch_choice import follow_choices
 from daemon.hooks.session import HookRunner
 from daemon.loop.session import Features, Session
 from daemon.loop.turn import Turn
@@ -70,6 +70,5 @@ def features(hooks: Hooks, sessions: dict[str, Session]) -> Features:
         select=_select,
         run_task=_run_task,
         hand_over=_hand_over,
-        awaits_choice=lambda session: bool(pending_choices(session)),
         files_restored=follow_choices,
     )

@@ -40,7 +40,7 @@ from daemon.model import notice_codes
 from daemon.model.branches import is_within
 from daemon.model.events import Event, Notice, QueueChanged, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
-from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus, Trace
+from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus, Trace, ViewUpdate
 from daemon.permission.service import CANCELED, CallPermission, RequestResult
 from daemon.store.trace_store import StoreError
 from tools.localization import noted, t
@@ -92,8 +92,6 @@ class Features(Struct, frozen=True):
     select: Callable[[Session, str, Permission, Sequence[str]], Awaitable[ToolResult]]
     run_task: Callable[[Session, str, str, str], Awaitable[ToolResult]]
     hand_over: Callable[[Session, CallPermission, str, float | None], Awaitable[ToolResult]]
-    awaits_choice: Callable[[Session], bool]
-    """Whether the user has to choose a branch now."""
     files_restored: Callable[[Session], None]
     """Called after an undo or redo of file changes. Raises StoreError."""
 
@@ -246,8 +244,9 @@ class Session:
     @property
     def status(self) -> SessionStatus:
         """The current activity of the session."""
-        if self.state.pending or self.features.awaits_choice(self):
+        if self.state.status == "waiting":
             return "waiting"
+        # A prompt is taken up before its turn begins, and the end of a turn may not have been stored.
         return "running" if self.running else "idle"
 
     def emit(self, event: Event) -> None:
@@ -572,6 +571,7 @@ class Session:
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """Report a failed log to all listeners: without the log, the source of truth, the turn cannot continue."""
         publish = self.services.bus.publish
+        self.record.view = ViewUpdate(status="failed")
         publish(Notice(**self.record.here(), level="error", text=detail))
         try:
             if self.state.turn is not None:

@@ -146,10 +146,10 @@ class Trace(Model):
     carried: Carried = Carried()
 
 
-def trace_status(trace: Trace, *, waiting: bool = False) -> TraceStatus:
-    """Status of a trace for lists and dumps. ``waiting``: a question of its turn is open."""
+def trace_status(trace: Trace) -> TraceStatus:
+    """Status of a trace for lists and dumps, apart from questions to the user, see SessionHead.status."""
     if trace.running:
-        return "waiting" if waiting else "running"
+        return "running"
     stop = trace.last_stop_reason
     if stop is None:
         return "idle"

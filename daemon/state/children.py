@@ -47,6 +47,8 @@ class Children(Struct):
     """Explorations whose choice is the user's; one that the user leaves to the model is removed."""
     choices: dict[str, tuple[Choice, ...]] = field(default_factory=dict[str, tuple[Choice, ...]])
     """Choices of an exploration, oldest first."""
+    awaited: dict[str, None] = field(default_factory=dict[str, None])
+    """Explorations for whose choice a call of the running turn waits."""
 
     @classmethod
     def carried(cls, carried: CarriedChildren) -> Children:
@@ -102,10 +104,8 @@ class Children(Struct):
                     self.persons_choice[start_id] = None  # nobody asks, but it is still the user's choice
             case FilesRestored():
                 self._restored(event)
-            case Notice() if event.code == notice_codes.CHOICE_AWAITED:
-                self.persons_choice[event.about] = None
-            case Notice() if event.code == notice_codes.CHOICE_LEFT:
-                self.persons_choice.pop(event.about, None)
+            case Notice():
+                self._noticed(event.code, event.about)
             case BranchMessageAdded():
                 return self._message(event)
             case BranchCompleted():
@@ -119,6 +119,14 @@ class Children(Struct):
             case _:
                 pass
         return None
+
+    def _noticed(self, code: str, start_id: str) -> None:
+        if code == notice_codes.CHOICE_AWAITED:
+            self.persons_choice[start_id] = self.awaited[start_id] = None
+        elif code == notice_codes.CHOICE_MADE:
+            self.awaited.pop(start_id, None)
+        elif code == notice_codes.CHOICE_LEFT:
+            self.persons_choice.pop(start_id, None)
 
     def _restored(self, event: FilesRestored) -> None:
         undone, changes = event.action != "redo", set(event.changes)

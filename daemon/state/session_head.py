@@ -44,8 +44,8 @@ class SessionHead:
 
     @property
     def status(self) -> TraceStatus:
-        """As lists and dumps say it."""
-        return trace_status(self.trace, waiting=bool(self.pending))
+        """As clients, lists and dumps say it. A question outside a turn counts, too: the user has to answer."""
+        return "waiting" if self.pending or self.children.awaited else trace_status(self.trace)
 
     def apply(self, event: Event) -> Spent | None:
         """Take one event into account; returns what a branch or sub-agent took by it, None for other events."""
@@ -58,6 +58,7 @@ class SessionHead:
                 self._set(running=True)
             case TurnEnded():
                 self._set(last_stop_reason=event.stop_reason, running=False)
+                self.children.awaited.clear()
             case PermissionAsked():
                 self.pending[event.request.request_id] = event.request
             case PermissionReplied():

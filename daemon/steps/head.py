@@ -65,7 +65,9 @@ class TraceHead(SessionHead):
         return super().apply(event)
 
     def break_off(self) -> None:
-        """Nobody works on it any more."""
-        if self.status in ("running", "waiting"):
+        """Nobody works on it any more, or waits for an answer."""
+        self.pending.clear()
+        self.children.awaited.clear()
+        if self.status == "running":
             self._broke_off = True
             self.detail = t("It was interrupted: nobody is working on it any more.")

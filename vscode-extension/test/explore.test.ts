@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Daemon } from "../src/daemon/daemon";
+import type { ViewUpdate } from "../src/protocol.gen";
 import { Explorations, Glimpses } from "../src/explore/explorations";
 import { Records } from "../src/explore/record";
 import { duration } from "../src/amounts";
@@ -96,29 +97,30 @@ test("what was used is marked, wholly or in parts", () => {
   assert.deepEqual(chosen("A:src/a.py, B:docs"), [true, true]);
 });
 
+const notice = (eventId: number, code: string, shown?: Partial<ViewUpdate>): ReturnType<typeof event> =>
+  event(eventId, "notice", { level: "info", text: "Chosen.", code, about: "1", exitCode: null }, shown);
+
 test("that the daemon waits for a choice is told by notices, and ends with the turn", () => {
-  const notice = (eventId: number, code: string): Parameters<typeof apply>[1] => (event(eventId, "notice", { level: "info", text: "Chosen.", code, about: "1", exitCode: null }));
   const state = played({ event: started(1, branch("A")) }, event(2, "turn_started", { promptId: "p" }), notice(3, "explore_choice_awaited"));
   assert.equal(explorationOf(state, "1").awaits, true);
-  assert.equal(state.session.status, "waiting");
   const made = apply(state, notice(4, "explore_choice_made"));
   assert.equal(explorationOf(made, "1").awaits, false);
-  assert.equal(made.session.status, "running");
   const over = apply(state, event(4, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" }));
   assert.equal(explorationOf(over, "1").awaits, false);
 });
 
-test("a choice that is reviewed at rest leaves the session at rest", () => {
-  const own = request("r", { toolCallId: "select_1" });
-  const asked = played(event(1, "permission_asked", { request: own }));
-  assert.equal(asked.session.status, "waiting");
-  const answered = (state: SessionState, eventId: number): SessionState =>
-    apply(state, event(eventId, "permission_replied", { requestId: "r", reply: "once", feedback: null, by: "", remembered: null, scope: "session", answers: [] }));
-  assert.equal(answered(asked, 2).session.status, "idle");
-  const reloaded = fromLoad(loaded({ session: session({ status: "waiting" }), pending: [own] }));
-  assert.equal(answered(reloaded, 1).session.status, "idle");
-  const working = played(event(1, "turn_started", { promptId: "p" }), event(2, "permission_asked", { request: own }));
-  assert.equal(answered(working, 3).session.status, "running");
+test("a session has the status that the daemon sends, also when the review of a picked branch is rejected", () => {
+  const waiting = played(
+    event(1, "turn_started", { promptId: "p" }, { status: "running" }),
+    notice(2, "explore_choice_awaited", { status: "waiting" }),
+    event(3, "permission_asked", { request: request("r", { toolCallId: "select_1" }) }),
+    event(4, "permission_replied", { requestId: "r", reply: "reject", feedback: null, by: "", remembered: null, scope: "session", answers: [] }),
+  );
+  assert.deepEqual([waiting.session.status, waiting.trace.status, waiting.pending], ["waiting", "waiting", []]);
+  const made = apply(waiting, notice(5, "explore_choice_made", { status: "running" }));
+  assert.equal(made.session.status, "running");
+  const ended = event(6, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" }, { status: "completed" });
+  assert.equal(apply(made, ended).session.status, "idle");
 });
 
 test("the scoreboard has a row for each fact and says what is not known", () => {

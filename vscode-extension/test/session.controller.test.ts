@@ -468,16 +468,16 @@ test("an answer that the daemon does not take is thrown, for the card to show", 
 test("a running turn is remembered for the next window, until it ends", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");
-  daemon.tell(event(1, "turn_started", { promptId: "p" }));
+  daemon.tell(event(1, "turn_started", { promptId: "p" }, { status: "running" }));
   assert.equal(sessions.wasBusy, true);
-  daemon.tell(event(2, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" }));
+  daemon.tell(event(2, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" }, { status: "completed" }));
   assert.equal(sessions.wasBusy, false);
 });
 
 test("events of another session are not mixed in", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");
-  daemon.tell(event(1, "turn_started", { promptId: "p" }), "s2");
+  daemon.tell(event(1, "turn_started", { promptId: "p" }, { status: "running" }), "s2");
   assert.equal(sessions.state?.session.status, "idle");
 });
 

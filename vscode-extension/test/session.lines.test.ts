@@ -91,7 +91,7 @@ test("a compaction that the user started is under way until its end is told, als
   const told = "event" in begins ? [{ after: 2, event: begins.event }] : [];
   const [again, killed] = [true, false].map((compacting) => fromLoad(loaded({ messages: before, notices: told, compacting })));
   assert.deepEqual([again, killed].map((one) => one && kinds(one).length), [3, 2]);
-  const turning = apply(apply(idle, event(1, "turn_started", { promptId: "p" })), notice(2, "The context is nearly full.", "compaction_begins"));
+  const turning = apply(apply(idle, event(1, "turn_started", { promptId: "p" }, { status: "running" })), notice(2, "The context is nearly full.", "compaction_begins"));
   assert.equal(turning.compacting, false, "that is the turn's own");
 });
 

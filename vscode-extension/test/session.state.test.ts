@@ -44,10 +44,10 @@ test("a tool call goes from pending to done", () => {
   assert.equal(toolView(pending, part).state, "pending");
   const running = state([event(2, "tool_started", { toolCallId: "c1", name: "edit" })], pending);
   assert.equal(toolView(running, part).state, "running");
-  const asked = state([event(3, "permission_asked", { request: request("r1", { toolCallId: "c1" }) })], running);
+  const asked = state([event(3, "permission_asked", { request: request("r1", { toolCallId: "c1" }) }, { status: "waiting" })], running);
   assert.equal(toolView(asked, part).state, "waiting for approval");
   assert.equal(asked.session.status, "waiting");
-  const allowed = state([event(4, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "VS Code", remembered: null, scope: "session", answers: [] })], asked);
+  const allowed = state([event(4, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "VS Code", remembered: null, scope: "session", answers: [] }, { status: "running" })], asked);
   assert.equal(toolView(allowed, part).state, "running");
   assert.equal(allowed.session.status, "running");
   const answer = result("c1", { title: "a.py +1 -1", metadata: { path: "a.py", added: 1, removed: 1, diff: "d", verdict: "clean" } });

@@ -107,7 +107,7 @@ const CHANGES = {
 /** The daemon waits for the user to choose a branch of the exploration in `about`. @type {import("./shapes").Awaited} */
 export const AWAITED = "explore_choice_awaited";
 /** It no longer does. @type {import("./shapes").Made} */
-export const MADE = "explore_choice_made";
+const MADE = "explore_choice_made";
 
 /** Events that change this state directly, in addition to `view`. @type {ReadonlySet<string>} */
 export const TOLD = new Set(Object.keys(CHANGES));

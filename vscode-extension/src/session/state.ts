@@ -25,7 +25,7 @@ import {
   type ViewUpdate,
 } from "../protocol.gen";
 import { camelKeys } from "../../../daemon/api/page/keys.js";
-import { applyEvent as applyToView, AWAITED, MADE } from "../../../daemon/api/page/session.js";
+import { applyEvent as applyToView, AWAITED } from "../../../daemon/api/page/session.js";
 import type { SessionView } from "../../../daemon/api/page/shapes";
 import { goalLine } from "../goals/model";
 import { restoredLine } from "../history/format";
@@ -88,8 +88,6 @@ export interface SessionState extends SessionView {
   goalTree: GoalTree;
   branches: Branches;
   subagents: Readonly<Record<string, SubagentMeta>>;
-  /** True while a turn is under way. */
-  turning: boolean;
   /** Kind of the provider error that ended the last turn; empty without one. */
   errorKind: string;
   /** Context size and cost of the session; null when the daemon sent none. */
@@ -126,7 +124,6 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     branches: loaded.branches,
     subagents: loaded.subagents,
     awaits: loaded.awaitsChoice,
-    turning: loaded.session.status !== "idle" && (loaded.pending.length === 0 || loaded.pending.some((request) => !isOwnChoice(request))),
     errorKind: loaded.session.status === "idle" ? errorOf(loaded.notices) : "",
     meter: loaded.meter,
     lastEventId: loaded.lastEventId,
@@ -239,12 +236,12 @@ export function apply(state: SessionState, update: Update): SessionState {
 function applyEvent(state: SessionState, event: Event, view: ViewUpdate | null | undefined): SessionState {
   // Updates sent before a load may repeat its content.
   if (event.eventId !== 0 && event.eventId <= state.lastEventId) return state;
-  const next = changed(applyToView(state, { ...event, view }), event);
+  const next = changed(withStatus(applyToView(state, { ...event, view }), view), event);
   const notice = noticeOf(event, next.items, state.goalTree, next.goalTree);
   return notice ? { ...next, items: [...next.items, notice] } : next;
 }
 
-/** Return the session after an event. `next` already has its effects on the plan, the branches and the totals. */
+/** Return the session after an event. `next` already has its effects on the plan, the branches, the status and the totals. */
 function changed(next: SessionState, event: Event): SessionState {
   switch (event.event) {
     case "session_created":
@@ -260,17 +257,17 @@ function changed(next: SessionState, event: Event): SessionState {
     case "message_discarded":
       return next.streaming?.messageId === event.messageId ? { ...next, streaming: null } : next;
     case "turn_started":
-      return withStatus({ ...next, turning: true, retry: null, errorKind: "" }, "running");
+      return { ...next, retry: null, errorKind: "" };
     case "turn_ended": {
       const done = withTrace(next, { lastStopReason: event.stopReason });
-      return withStatus({ ...done, turning: false, streaming: null, retry: null, errorKind: event.errorKind }, next.pending.length > 0 ? "waiting" : "idle");
+      return { ...done, streaming: null, retry: null, errorKind: event.errorKind };
     }
     case "queue_changed":
       return { ...next, queue: event.queue };
     case "tool_started":
       return withProgress(next, event.toolCallId, { started: true });
     case "permission_asked":
-      return withStatus(asked(next, event.request), "waiting");
+      return { ...next, pending: [...without(next.pending, event.request.requestId), event.request] };
     case "permission_replied":
       return replied(next, event.requestId, event.reply === "reject");
     case "model_retry":
@@ -283,9 +280,7 @@ function changed(next: SessionState, event: Event): SessionState {
 }
 
 function noticed(next: SessionState, { code, about, exitCode }: Event & { event: "notice" }): SessionState {
-  if (code === AWAITED) return withStatus(next, "waiting");
-  if (code === MADE) return withStatus(next, "running");
-  if (code === NoticeCode.COMPACTION_BEGINS) return { ...next, compacting: !next.turning };
+  if (code === NoticeCode.COMPACTION_BEGINS) return { ...next, compacting: next.session.status === "idle" };
   if (code === NoticeCode.COMPACTION_DONE || code === NoticeCode.COMPACTION) return { ...next, compacting: false };
   return isJobEnd(code) ? { ...next, jobs: { ...next.jobs, [about]: exitCode } } : next;
 }
@@ -377,23 +372,11 @@ function streamingOf(state: SessionState, messageId: string): StreamingMessage |
   return { messageId, parts: [], complete: [] };
 }
 
-function asked(state: SessionState, request: PermissionRequest): SessionState {
-  const pending = [...without(state.pending, request.requestId), request];
-  return { ...state, pending, turning: state.turning || !isOwnChoice(request) };
-}
-
 function replied(state: SessionState, requestId: string, rejected: boolean): SessionState {
   const request = state.pending.find((candidate) => candidate.requestId === requestId);
   if (!request) return state;
-  const pending = without(state.pending, requestId);
-  // The user's own choice of a branch is reviewed outside a turn.
-  const next = withStatus({ ...state, pending }, pending.length > 0 ? "waiting" : state.turning ? "running" : "idle");
+  const next = { ...state, pending: without(state.pending, requestId) };
   return rejected ? withProgress(next, request.toolCallId, { denied: true }) : next;
-}
-
-/** Return true for requests that the user's own action causes outside a turn: a chosen branch, or a file to attach. */
-function isOwnChoice({ toolCallId }: PermissionRequest): boolean {
-  return toolCallId.startsWith("select_") || toolCallId.startsWith("attach_");
 }
 
 function without(pending: readonly PermissionRequest[], requestId: string): PermissionRequest[] {
@@ -405,8 +388,10 @@ function withProgress(state: SessionState, id: string, change: Partial<ToolProgr
   return { ...state, progress: { ...state.progress, [id]: { ...before, ...change } } };
 }
 
-function withStatus(state: SessionState, status: SessionInfo["status"]): SessionState {
-  return state.session.status === status ? state : { ...state, session: { ...state.session, status } };
+/** Take over the status that came with an event. For the chat, a session whose turn has ended is idle, however it ended. */
+function withStatus(state: SessionState, view: ViewUpdate | null | undefined): SessionState {
+  const status = view?.status;
+  return status ? { ...state, session: { ...state.session, status: status === "running" || status === "waiting" ? status : "idle" } } : state;
 }
 
 function withTrace(state: SessionState, updates: Record<string, unknown>): SessionState {

@@ -219,8 +219,9 @@ type Of<K extends Kind> = Extract<Event, { event: K }>;
 /** No model was asked for the title or summary that a `session_updated` brings. */
 export const UNPAID = { usage: null, cost: null, model: null, durationMs: null };
 
-export function event<K extends Kind>(eventId: number, kind: K, rest: Omit<Of<K>, "event" | "eventId" | "traceId" | "time">): {
+export function event<K extends Kind>(eventId: number, kind: K, rest: Omit<Of<K>, "event" | "eventId" | "traceId" | "time">, shown?: Partial<ViewUpdate>): {
   event: Of<K>;
+  view?: ViewUpdate;
 } {
-  return { event: { eventId, traceId: "s1", time: TIME, event: kind, ...rest } as unknown as Of<K> };
+  return { event: { eventId, traceId: "s1", time: TIME, event: kind, ...rest } as unknown as Of<K>, ...(shown && { view: view(shown) }) };
 }

@@ -76,16 +76,20 @@ async def test_rejected_review_leaves_the_choice_open(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=PERSON)
         explored(session, {"A": [created("a.py", "a\n")]})
+        session.record.shown()
         task = await waiting(session)
+        assert session.record.view is not None and session.record.view.status == "waiting"
         pick = picking(session, "A")
         await bench.answer("reject")
         with pytest.raises(PermissionDeniedError):
             await pick
+        assert (session.status, session.state.status, session.record.view) == ("waiting", "waiting", None)
         with pytest.raises(ToolError, match="no branch X"):
             await picking(session, "X")
         assert not task.done() and pending_choices(session) == ("1",)
         leave_to_model(session, "1", "VS Code")
         assert "VS Code lets you choose:" in await task
+        assert (session.status, session.state.status) == ("idle", "idle")
 
 
 async def test_user_may_choose_none_of_the_branches(tmp_path: Path) -> None:

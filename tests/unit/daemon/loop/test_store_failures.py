@@ -45,6 +45,20 @@ async def whole_turn(session: Session) -> None:
     assert (await session.prompt("do it")).stop == "end_turn"
 
 
+def statuses(session: Session) -> list[str]:
+    """The statuses that clients are told from now on."""
+    told: list[str] = []
+
+    def heard(_: object) -> None:
+        view = session.record.view
+        if view is not None and view.status is not None:
+            told.append(view.status)
+
+    session.record.shown()
+    session.services.bus.subscribe(session.session_id, heard)
+    return told
+
+
 STEPS = [
     ["I look.", Call("ls", {"path": "."}), Call("goal", {"add": "a"})],
     [WRITE, Call("goal", {"focus": "1"})],
@@ -68,10 +82,11 @@ async def test_full_disk_at_any_event_is_an_error_and_session_recovers(
             disk = Disk(bench)
             session = bench.session(settings=ALLOW_ALL)
             disk.fail_at = fail_at
+            told = statuses(session)
             result = await finish(prompted(session, "do it"))
             assert result.stop == "error", fail_at
             assert "No space left" in result.detail
-            assert not session.running
+            assert (session.running, session.status, told[-1:]) == (False, "idle", ["failed"])
             assert any("No space left" in notice.text for notice in bench.events(Notice))
             assert bench.events(TurnEnded)[-1].stop_reason == "error"
             # Still full: refused in words again, and nothing is lost.

@@ -102,10 +102,12 @@ class SessionSummary(Struct, frozen=True):
 
     def plan(self) -> JsonObject:
         """Return ``goal_tree`` and ``goal_numbers``."""
+        index = self.goal_index()
+        plan = index.snapshot()  # a stored one may be damaged
         # Goal by goal, because dumping everything at once would hold the interpreter for the whole time.
-        head = self.tree.model_copy(update={"goals": []}).stored()
-        tree = {**head, "goals": [goal.stored() for goal in self.tree.goals]}
-        return {"goal_tree": tree, "goal_numbers": self.goal_index().numbers()}
+        head = plan.model_copy(update={"goals": []}).stored()
+        tree = {**head, "goals": [goal.stored() for goal in plan.goals]}
+        return {"goal_tree": tree, "goal_numbers": index.numbers()}
 
     def children(self) -> JsonObject:
         """Return ``branches`` and ``subagents``, by id."""

@@ -2,7 +2,8 @@
 
 Costs: a change visits one goal's siblings, its place in the flat list and its ancestors; counting a message touches
 only the chain from its goal to the root; a copy shares all goals and all lists of siblings. A log or snapshot may be
-damaged, or untrusted: then the tree has whatever is usable, and never raises or loops.
+damaged, or untrusted: then the tree has whatever is usable, and never raises or loops. A goal whose parent is lost is a
+top-level goal, for the model and for clients.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class GoalIndex:
         """The goal abandoned last, until a goal at its level replaces it or work continues elsewhere."""
         self.replaced: dict[str, str] = {}
         """The abandoned goal that a goal took the place of, by the id of the new one."""
-        for goal in tree.goals:
+        for goal in _rooted(tree.goals):
             self._insert(goal, None)
         self.replaceable = replaceable
         self.replaced = dict(replaced or {})
@@ -118,12 +119,8 @@ class GoalIndex:
     def ancestors(self, goal_id: str) -> Iterator[Goal]:
         """Parent, grandparent, … of a goal; none of an unknown one."""
         goal = self.goals.get(goal_id)
-        seen = {goal_id}
-        # A damaged log may have lost a parent; its children then become top-level goals.
-        while goal is not None and (goal := self.goals.get(goal.parent_id or "")) is not None:
-            if goal.id in seen:
-                return
-            seen.add(goal.id)
+        while goal is not None and goal.parent_id is not None:
+            goal = self.goals[goal.parent_id]
             yield goal
 
     def descendants(self, goal_id: str) -> Iterator[Goal]:
@@ -132,8 +129,7 @@ class GoalIndex:
         while todo:
             below = todo.pop()
             yield self.goals[below]
-            if below != goal_id:
-                todo += reversed(self._children.get(below, ()))
+            todo += reversed(self._children.get(below, ()))
 
     def ended_root(self, goal_id: str | None) -> str | None:
         """Return the topmost completed or abandoned goal among a goal and its ancestors; None when all are open.
@@ -172,11 +168,8 @@ class GoalIndex:
         goal = self.goals.get(goal_id)
         if goal is None:
             return None
-        path = [goal, *self.ancestors(goal_id)]
-        if path[-1].parent_id is not None:
-            return None
         steps: list[str] = []
-        for step in reversed(path):
+        for step in reversed([goal, *self.ancestors(goal_id)]):
             if step.id in self._abandoned:
                 return None
             siblings = self._children[step.parent_id]
@@ -261,7 +254,8 @@ class GoalIndex:
         """Make a change that was planned on this state of the tree, or that an event stores (in the same order)."""
         self.revision += 1
         if isinstance(change, Added | GoalAdded):
-            self._insert(change.goal, change.index)
+            known = change.goal.parent_id is None or change.goal.parent_id in self.goals
+            self._insert(change.goal if known else _on_top(change.goal), change.index)
         elif isinstance(change, Updated | GoalUpdated):
             self._update(change.goal_id, change.updates)
             for affected in change.affected_goals:
@@ -345,6 +339,10 @@ class GoalIndex:
         if goal is not None:
             self._order.remove(goal.id)
             self._changeable(goal.parent_id).remove(goal.id)
+            if below := self._children.pop(goal.id, None):  # only in a damaged log
+                self.goals |= {child: _on_top(self.goals[child]) for child in below}
+                self._children[None] = [i for i in self._order if self.goals[i].parent_id is None]
+            self._own.discard(goal.id)
             self._abandoned.discard(goal.id)
             if (before := self.replaced.pop(goal.id, None)) is not None:
                 # The goal had replaced an abandoned one and did no work, so the place is free again.
@@ -409,3 +407,28 @@ class GoalIndex:
         """Take over what ``count`` computed."""
         for item in affected:
             self._affect(item)
+
+
+def _on_top(goal: Goal) -> Goal:
+    return goal.model_copy(update={"parent_id": None})
+
+
+def _rooted(goals: Iterable[Goal]) -> Iterable[Goal]:
+    """Yield stored goals; one whose parent is lost, and the first of a circle of parents, as top-level goals."""
+    by_id: dict[str, Goal] = {}
+    for goal in goals:
+        by_id.setdefault(goal.id, goal)
+    rooted: set[str] = set()
+    for first in list(by_id):
+        way: dict[str, None] = {}
+        at: str | None = first
+        while at is not None and at not in rooted:
+            way[at] = None
+            parent = by_id[at].parent_id
+            if parent is not None and (parent in way or parent not in by_id):
+                lost = parent if parent in way else at
+                by_id[lost] = _on_top(by_id[lost])
+                parent = None
+            at = parent
+        rooted |= way.keys()
+    return by_id.values()

@@ -225,6 +225,7 @@ class SessionRequests(RequestArea):
         choice = await self._context.choice()
         store, session_id = self._core.store, params.session_id
         stored, tree, messages = await asyncio.to_thread(newest_stored, store, session_id, params.messages)
+        plan = GoalIndex(tree)
         earlier = bool(messages) and messages[0].sequence > 1
         first = messages[0].sequence if earlier else 0
         told = await transcript_events(store, session_id, first) if messages else TranscriptEvents(0)
@@ -232,8 +233,8 @@ class SessionRequests(RequestArea):
             session=self._context.trace_info(stored.trace, choice),
             messages=tuple(messages),
             has_earlier=earlier,
-            goal_tree=tree,
-            goal_numbers=GoalIndex(tree).numbers(),
+            goal_tree=plan.snapshot(),
+            goal_numbers=plan.numbers(),
             pending=(),
             queue=(),
             last_event_id=told.last_id,

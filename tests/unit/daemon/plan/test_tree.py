@@ -391,4 +391,24 @@ def test_changes_of_a_damaged_log_do_not_break_the_tree() -> None:
     assert tree.current_id is None
     assert tree.count("2", tokens=1, cost=0, tools=[])[0].goal_id == "2"
     add(tree, "next")
-    assert numbered(tree) == {"1": "next"}
+    assert numbered(tree) == {"1": "child of the lost one", "2": "next"}
+    assert tree.find("1").id == "2"
+
+
+def test_goals_whose_parent_is_lost_are_numbered_at_the_top() -> None:
+    goals = [
+        Goal(id="4", parent_id="3", description="above its parent in the file"),
+        Goal(id="1", parent_id="9", description="child of a lost goal"),
+        Goal(id="2", parent_id="1", description="grandchild"),
+        Goal(id="3", description="top"),
+        Goal(id="5", parent_id="6", description="in a circle"),
+        Goal(id="6", parent_id="5", description="in the same circle"),
+    ]
+    tree = PlanTree(GoalTree(goals=goals, current_id="2"))
+    numbers = {"1": "1", "2": "1.1", "3": "2", "4": "2.1", "5": "3", "6": "3.1"}
+    assert tree.numbers() == numbers
+    assert {goal: tree.number_of(goal) for goal in numbers} == numbers
+    # Clients build the tree from what they are sent, and see the same.
+    assert [goal.parent_id for goal in tree.snapshot().goals] == ["3", None, "1", None, None, "5"]
+    tree.apply(Removed("1", current_id=None))
+    assert tree.numbers() == {"2": "1", "3": "2", "4": "2.1", "5": "3", "6": "3.1"}

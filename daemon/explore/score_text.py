@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tools.localization import noted, t
-from tools.text.amounts import cost_words
+from tools.text.amounts import amount, cost_words, duration
 from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def ended_words(
     (a limit of coverage), or have failures and succeed.
     """
     if exit_code is None and duration_ms:
-        return t("timed out after {duration_ms}", duration_ms=duration_words(duration_ms))
+        return t("timed out after {duration_ms}", duration_ms=duration(duration_ms))
     if exit_code is None:
         return f"{t(NOT_RUN)}: {one_line(detail, _MAX_WHY)}" if detail.strip() else t(NOT_RUN)
     counts = [
@@ -41,21 +41,6 @@ def ended_words(
         return "ok" if exit_code == 0 else t("exit code {exit_code}", exit_code=exit_code)
     told = (exit_code != 0) == bool(failed)
     return ", ".join(counts if told else [*counts, t("exit code {exit_code}", exit_code=exit_code)])
-
-
-def duration_words(milliseconds: int) -> str:
-    """Return a duration in readable form."""
-    seconds = milliseconds / 1000
-    if seconds < 10:
-        return t("{seconds:.1f} s", seconds=seconds)
-    if seconds < 90:
-        return t("{seconds:.0f} s", seconds=seconds)
-    minutes, rest = divmod(round(seconds), 60)
-    return (
-        t("{minutes} min {rest} s", minutes=minutes, rest=rest)
-        if minutes < 60
-        else t("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
-    )
 
 
 _UNKNOWN = noted("unknown")
@@ -97,9 +82,9 @@ def _row(branch: BranchMeta) -> tuple[str, ...]:
         problems_words(score),
         checks_words(score.test),
         size_words(score),
-        _tokens(score.tokens),
+        amount(score.tokens),
         cost_words(score.cost, score.unpriced_tokens),
-        duration_words(score.duration_ms),
+        duration(score.duration_ms),
     )
 
 
@@ -128,12 +113,6 @@ def checks_words(test: CheckRun | None) -> str:
     return _cell(
         ended_words(test.exit_code, test.passed, test.failed, test.duration_ms, test.detail), _MAX_CHECKS
     )
-
-
-def _tokens(count: int) -> str:
-    if count < 10_000:
-        return str(count)
-    return f"{count / 1000:.0f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
 
 
 def _cell(text: str, length: int) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
 from daemon.model.messages import Message, Usage, added, priced
+from tools.text.amounts import money
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,7 @@ class ExceededLimit(Struct, frozen=True):
     def words(self) -> str:
         """E.g. ``$5.02 of $5.00``."""
         if self.unit == "usd":
-            return f"${self.used:.2f} of ${self.limit:.2f}"
+            return f"{money(self.used)} of {money(self.limit)}"
         return f"{round(self.used):,} of {round(self.limit):,} tokens"
 
 

@@ -1,34 +1,18 @@
 /** Formats and parses of tokens, money and times. Pure. */
 
+import { amount as short, money as spent } from "../../daemon/api/page/format.js";
 import { plural, t } from "./l10n";
 
-/** Format a count: `950`, `3.4k`, `1.2M`. */
-export function short(count: number): string {
-  if (count < 1000) return String(Math.round(count));
-  const [value, unit] = count < 999_500 ? [count / 1000, "k"] : [count / 1_000_000, "M"];
-  return `${value < 10 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
-}
+export { amount as short, duration, messagesWord, tokensWord } from "../../daemon/api/page/format.js";
 
-/** Format an amount of money: `$0.004`, `$1.23`. With tokens of unknown price (`unpriced`) it is the least that was spent: `≥ $0.12`. */
+/** Format an amount of money: `$0`, `$0.004`, `$1.23`. With tokens of unknown price (`unpriced`) it is the least that was spent: `≥ $0.12`. */
 export function money(dollars: number, unpriced = 0): string {
-  if (dollars === 0) return unpriced > 0 ? t("unknown price") : "$0";
-  const words = dollars < 0.001 ? "<$0.001" : `$${dollars < 0.1 ? dollars.toFixed(3) : dollars.toFixed(2)}`;
-  return unpriced > 0 ? `≥ ${words}` : words;
+  return spent(dollars, unpriced) || "$0";
 }
 
 /** Format the size of a model's window: `200k window`, `128k window (assumed)` when nobody has told it. */
 export function windowWords(tokens: number, assumed: boolean): string {
   return assumed ? t("{0} window (assumed)", short(tokens)) : t("{0} window", short(tokens));
-}
-
-/** Format a number of messages: `1 message`, `12 messages`. */
-export function messagesWord(count: number): string {
-  return plural(count, "{0} message", "{0} messages");
-}
-
-/** Format a number of tokens: `3.4k tokens`. */
-export function tokensWord(count: number): string {
-  return t("{0} tokens", short(count));
 }
 
 /** Format a number of files: `1 file`, `3 files`. */
@@ -66,16 +50,6 @@ export function readTokens(text: string): number | undefined {
   plain = unit ? plain.replace(",", ".") : plain.replace(/[.,](?=\d{3}$)/, "");
   const value = Math.round(Number(plain) * ({ k: 1_000, m: 1_000_000 }[unit.toLowerCase()] ?? 1));
   return value > 0 && Number.isSafeInteger(value) ? value : undefined;
-}
-
-/** Format a duration in milliseconds: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 5 min`. */
-export function duration(milliseconds: number): string {
-  const seconds = milliseconds / 1000;
-  if (seconds < 10) return t("{0} s", seconds.toFixed(1));
-  if (seconds < 90) return t("{0} s", Math.round(seconds));
-  const whole = Math.round(seconds);
-  const minutes = Math.floor(whole / 60);
-  return minutes < 60 ? t("{0} min {1} s", minutes, whole % 60) : t("{0} h {1} min", Math.floor(minutes / 60), minutes % 60);
 }
 
 /** Format a time in the past: `just now`, `5 min ago`, `3 h ago`, `yesterday`, `12 days ago`. `now` in milliseconds. */

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { limitOf, money, percent, readMoney, readTokens, short } from "../src/amounts";
+import { duration, limitOf, money, percent, readMoney, readTokens, short } from "../src/amounts";
 
-test("numbers are short", () => {
-  assert.deepEqual([0, 999, 1000, 1234, 99_949, 999_499, 999_500, 12_300_000].map(short), ["0", "999", "1k", "1.2k", "100k", "999k", "1M", "12M"]);
-  assert.deepEqual([0, 0.0004, 0.004, 0.0999, 1.234].map((one) => money(one)), ["$0", "<$0.001", "$0.004", "$0.100", "$1.23"]);
+test("amounts are written as in the terminal", () => {
+  const cases = JSON.parse(readFileSync("../tests/contract/amounts.json", "utf8")) as Record<"money" | "amount" | "duration", [number, string][]>;
+  for (const [name, written] of Object.entries({ money: (one: number) => money(one), amount: short, duration }) as [keyof typeof cases, (one: number) => string][])
+    assert.deepEqual(cases[name].map(([value]) => [value, written(value)]), cases[name], name);
   assert.deepEqual([money(0, 5), money(1.234, 5)], ["unknown price", "≥ $1.23"]);
   assert.deepEqual([5, 0.25, 0.005, 12.5, 0.1 + 0.2].map(limitOf), ["$5", "$0.25", "$0.005", "$12.50", "$0.30"]);
 });

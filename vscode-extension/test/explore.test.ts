@@ -135,14 +135,14 @@ test("the scoreboard has a row for each fact and says what is not known", () => 
     Problems: ["none new", "+2 −1", UNKNOWN],
     Tests: ["3 passed, 0 failed", "3 passed, 2 failed", UNKNOWN],
     Files: ["1 · +2 −1", "1 · +2 −1", UNKNOWN],
-    Tokens: ["12k", "12k", UNKNOWN],
-    Cost: ["$0.040", "$0.040", UNKNOWN],
-    Time: ["65 s", "65 s", UNKNOWN],
+    Tokens: ["12.3k", "12.3k", UNKNOWN],
+    Cost: ["$0.04", "$0.04", UNKNOWN],
+    Time: ["1 min 5 s", "1 min 5 s", UNKNOWN],
   });
   assert.match(rows[1]?.cells[1]?.hover ?? "", /\$ pytest\nexit code 1\n2 failed/);
   assert.deepEqual(board([branch("A")]), [], "nothing is known yet");
   const priced = board([branch("A", { score: score({ unpricedTokens: 5 }) }), branch("B", { score: score({ unpricedTokens: 5, cost: 0 }) })])[4];
-  assert.deepEqual(priced?.cells.map((cell) => cell.text), ["≥ $0.040", UNKNOWN]);
+  assert.deepEqual(priced?.cells.map((cell) => cell.text), ["≥ $0.04", UNKNOWN]);
   const [problems] = board([branch("A", { score: score() })]);
   assert.equal(problems?.cells[0]?.text, UNKNOWN);
 });
@@ -165,7 +165,7 @@ test("a test command that failed never looks like a good one", () => {
 });
 
 test("times are read at a glance", () => {
-  assert.deepEqual([400, 12_000, 185_000].map(duration), ["0.4 s", "12 s", "3 min 5 s"]);
+  assert.deepEqual([400, 12_000, 185_000].map(duration), ["400 ms", "12 s", "3 min 5 s"]);
 });
 
 test("who asks is named in titles of questions and of tabs", () => {
@@ -190,7 +190,7 @@ test("a sub-agent belongs to the call that started it", () => {
   );
   const agent = subagentOf(state, call("call-s1", "task"));
   assert.equal(agent?.summary, "Found.");
-  assert.equal(agent && agentSpent(agent), "3 messages · 1k tokens · $0.010");
+  assert.equal(agent && agentSpent(agent), "3 messages · 1k tokens · $0.01");
   assert.equal(subagentOf(state, call("other", "task")), undefined);
 });
 
@@ -217,7 +217,7 @@ test("a row of a branch says what it is at, and how it came out", () => {
   assert.deepEqual([done.description, done.spoken], ["used · Two files.", "Branch A: Way A, done, used, used · Two files."]);
   const tip = branchTooltip(branch("A", { description: "[x](command:y)", status: "completed", score: score() }), false);
   assert.ok(tip.includes("\\[x\\]\\(command:y\\)"), tip);
-  assert.ok(tip.includes("Tokens: 12k"), tip);
+  assert.ok(tip.includes("Tokens: 12\\.3k"), tip);
 });
 
 test("the last line is the last words, else the last call", () => {

@@ -63,7 +63,7 @@ test("a tooltip says why, what came of it and what it took, in words of the user
   const text = tooltip(about, "2.1");
   assert.match(text, /\*\*Why:\*\* why/);
   assert.match(text, /\*\*Summary:\*\* done/);
-  assert.match(text, /3 min 5 s · 12 messages · 12k tokens · \$0\.020$/);
+  assert.match(text, /3 min 5 s · 12 messages · 12.4k tokens · \$0\.02$/);
   const usage = { input: 10_000, output: 1_000, cacheRead: 29_000, cacheWrite: 0, unpriced: 0 };
   const measured = tooltip(about, "2.1", { goalId: "1", usage, cost: 0.5, contextTokens: 28 });
   assert.match(measured, /12 messages · 40k tokens · \$0\.50$/);

@@ -67,11 +67,11 @@ test("the details tell window, tokens, cost and the goal in focus", () => {
     ["Context", "42k used · 200k window · auto-compacts at 150k"],
     ["Tokens", "100k in · 83k from the cache · 7k written to the cache · 2k out"],
     ["Cost", "$0.12"],
-    ["Goal 2", "4.5k tokens · $0.030 · 75 % cache hits · 12k of the context"],
+    ["Goal 2", "4.5k tokens · $0.03 · 75 % cache hits · 12k of the context"],
   ]);
   const withoutGoal = { ...NOTHING, input: 900, output: 100 };
   const first = details(meter({ withoutGoal, withoutGoalCost: 0.01 }), tree)[3];
-  assert.deepEqual([first?.label, first?.words.join(" · ")], ["Without a goal", "1k tokens · $0.010 · 0 % cache hits"]);
+  assert.deepEqual([first?.label, first?.words.join(" · ")], ["Without a goal", "1k tokens · $0.01 · 0 % cache hits"]);
   const unknown = details(meter({ cost: 0, costKnown: false }), NO_TREE);
   assert.equal(unknown[2]?.words[0], "not known");
 });
@@ -86,7 +86,7 @@ test("the four limits are offered with what they are and what was used", () => {
   assert.deepEqual(offered.map((one) => [one.key, one.description, one.detail]), [
     ["sessionUsd", "$5", "Used so far: $0.12"],
     ["sessionTokens", "no limit", "Used so far: 102k tokens"],
-    ["goalUsd", "no limit", "Goal 2: $0.030"],
+    ["goalUsd", "no limit", "Goal 2: $0.03"],
     ["goalTokens", "200k tokens", "Goal 2: 4.5k tokens"],
   ]);
   assert.deepEqual(choices(null, NO_TREE).map((one) => one.detail), ["", "", "", ""]);

@@ -249,7 +249,7 @@ test("a window that lost the keys says so, until one is entered, and one that ne
 
 test("facts, keys and addresses in words", () => {
   assert.equal(modelFacts(SONNET), FACTS);
-  assert.equal(modelFacts({ window: 32_768, windowAssumed: false, inputPrice: 0, outputPrice: 0 }), "33k window · free");
+  assert.equal(modelFacts({ window: 32_768, windowAssumed: false, inputPrice: 0, outputPrice: 0 }), "32.8k window · free");
   assert.equal(modelFacts({ window: 128_000, windowAssumed: false, inputPrice: null, outputPrice: null }), "128k window");
   assert.equal(modelFacts({ window: 128_000, windowAssumed: true, inputPrice: null, outputPrice: null }), "128k window (assumed)");
   assert.deepEqual([KEY, `sk-or-${"a".repeat(30)}`, `sk-proj-${"a".repeat(30)}`, `AIza${"a".repeat(35)}`, "other"].map(providerOfKey), [

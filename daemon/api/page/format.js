@@ -1,4 +1,4 @@
-// Texts for amounts and states, visible and for screen readers. Pure.
+// Texts for amounts and states, visible and for screen readers. Pure. tools/text/amounts.py writes amounts alike for terminals.
 
 import { plural, t } from "./l10n.js";
 
@@ -8,7 +8,7 @@ import { plural, t } from "./l10n.js";
 export function amount(count) {
   const n = count ?? 0;
   if (n < 1000) return String(n);
-  const [value, unit] = n < 999_950 ? [n / 1000, "k"] : n < 999_950_000 ? [n / 1e6, "M"] : [n / 1e9, "G"];
+  const [value, unit] = n < 999_500 ? [n / 1000, "k"] : n < 999_500_000 ? [n / 1e6, "M"] : [n / 1e9, "G"];
   return `${value < 99.95 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
 }
 
@@ -18,7 +18,8 @@ export function amount(count) {
  */
 export function money(dollars, unpriced = 0) {
   if (!dollars) return unpriced ? t("unknown price") : "";
-  const words = dollars < 0.01 ? "<$0.01" : `$${dollars < 1000 ? dollars.toFixed(2) : Math.round(dollars)}`;
+  const small = dollars < 0.001 ? "<$0.001" : `$${dollars.toFixed(3).replace(/0$/, "")}`;
+  const words = dollars < 0.1 ? small : `$${dollars < 1000 ? dollars.toFixed(2) : Math.round(dollars).toLocaleString("en-US")}`;
   return unpriced ? `≥ ${words}` : words;
 }
 
@@ -29,8 +30,8 @@ export function duration(ms) {
   if (ms < 10_000) return t("{0} s", (ms / 1000).toFixed(1));
   const s = Math.round(ms / 1000);
   if (s < 60) return t("{0} s", s);
-  const min = Math.round(s / 60);
-  return s < 3600 ? t("{0} min {1} s", Math.floor(s / 60), s % 60) : t("{0} h {1} min", Math.floor(min / 60), min % 60);
+  const min = Math.floor(s / 60);
+  return min < 60 ? t("{0} min {1} s", min, s % 60) : t("{0} h {1} min", Math.floor(min / 60), min % 60);
 }
 
 /** @param {number} count */

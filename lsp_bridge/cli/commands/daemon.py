@@ -24,6 +24,7 @@ from lsp_bridge.cli.text import clean, one_line, pad, shown_line, state, table
 from tools.files.regular_files import is_real_folder
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
+from tools.text.amounts import duration
 
 _REQUEST_S = 10.0
 _STOP_S = 10.0
@@ -73,7 +74,7 @@ async def status(cli: Invocation) -> None:
             "version {version}, process {pid}, up {uptime_s}",
             version=string(found.get("version")),
             pid=integer(found.get("pid")),
-            uptime_s=_duration(number(found.get("uptimeS"))),
+            uptime_s=duration(1000 * number(found.get("uptimeS"))),
         ),
         t("clients"): t(
             "{clients}, sessions at work: {running}",
@@ -212,12 +213,3 @@ async def _ended(paths: RuntimePaths, within_s: float) -> bool:
             return False
         await asyncio.sleep(0.05)
     return True
-
-
-def _duration(seconds: float) -> str:
-    minutes = int(seconds) // 60
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    if minutes < 120:
-        return t("{minutes} min", minutes=minutes)
-    return t("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from daemon.explore.score_text import NOT_RUN, duration_words, ended_words
+from daemon.explore.score_text import NOT_RUN, ended_words
 from lsp_bridge.cli.invocation import CLIENT_NAME
 from lsp_bridge.cli.text import Style, one_line, state, table, tokens
 from lsp_bridge.protocol.permission_text import rejection_words
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
-from tools.text.amounts import UNKNOWN, money
+from tools.text.amounts import UNKNOWN, duration, money
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ def score_lines(branches: list[dict[str, Any]]) -> list[str]:
                 _size(score),
                 tokens(integer(score.get("tokens"))),
                 money(number(score.get("cost")), integer(score.get("unpricedTokens"))),
-                duration_words(integer(score.get("durationMs"))),
+                duration(integer(score.get("durationMs"))),
             )
         )
     if len(rows) == 1:

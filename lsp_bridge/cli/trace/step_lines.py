@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.explore.score_text import duration_words
 from daemon.model.branches import branch_of
 from daemon.model.events import (
     BranchCompleted,
@@ -21,7 +20,7 @@ from daemon.steps.head import stop_words
 from daemon.steps.texts import ICONS
 from lsp_bridge.cli.text import Style, clean, fit, one_line, pad, shown_line, state, tokens
 from tools.localization import n, noted, t
-from tools.text.amounts import cost_words, money
+from tools.text.amounts import cost_words, duration, money
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -195,7 +194,7 @@ def _usage(messages: int, total: int, cost: float, unpriced: int) -> str:
 
 def _took(step: Step) -> Iterator[str]:
     if took := step.duration_ms:
-        yield t("{duration_ms} ms", duration_ms=took) if took < 1000 else duration_words(took)
+        yield duration(took)
     if step.tokens:
         yield tokens(step.tokens)
     if step.cost or step.unpriced_tokens:

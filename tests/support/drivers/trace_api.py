@@ -72,7 +72,7 @@ def normalised(value: object, workspace: Path, trace_id: str) -> object:
     text = text.replace(trace_id, "TRACE").replace(str(workspace), "/WORKSPACE")
     text = re.sub(r'/[^"\\]*?/home/branches/[^/"\\]+/', "/COPIES/", text)
     text = _TIME.sub("TIME", text)
-    text = re.sub(r"\b\d+\.\d s\b", "N.N s", text)
+    text = re.sub(r"\b(\d+\.\d s|\d+ ms)\b", "N.N s", text)
     for number, message_id in enumerate(dict.fromkeys(_MESSAGE.findall(text)), 1):
         text = text.replace(message_id, f"MESSAGE_{number}")
     return _leveled(json.loads(text))

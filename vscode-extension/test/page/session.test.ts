@@ -124,10 +124,10 @@ test("frames that are unknown, of another trace, or lack what they should have c
 
 test("amounts are short", () => {
   assert.deepEqual([0, 999, 1000, 6800, 99_960, 999_999, 12_300_000].map(amount), ["0", "999", "1k", "6.8k", "100k", "1M", "12.3M"]);
-  assert.deepEqual([0, 0.001, 0.08, 12.5, 12345].map((one) => money(one)), ["", "<$0.01", "$0.08", "$12.50", "$12345"]);
+  assert.deepEqual([0, 0.001, 0.08, 12.5, 12345].map((one) => money(one)), ["", "$0.001", "$0.08", "$12.50", "$12,345"]);
   assert.deepEqual([money(0, 5), money(12.5, 5)], ["unknown price", "≥ $12.50"]);
-  assert.deepEqual([null, 50, 1234, 61_000, 3_700_000].map(duration), ["", "50 ms", "1.2 s", "1 min 1 s", "1 h 2 min"]);
-  assert.deepEqual([59_700, 119_600, 7_190_000].map(duration), ["1 min 0 s", "2 min 0 s", "2 h 0 min"]);
+  assert.deepEqual([null, 50, 1234, 61_000, 3_700_000].map(duration), ["", "50 ms", "1.2 s", "1 min 1 s", "1 h 1 min"]);
+  assert.deepEqual([59_700, 119_600, 7_190_000].map(duration), ["1 min 0 s", "2 min 0 s", "1 h 59 min"]);
   assert.equal(statsLine(STATS), "4 msgs · 2k · $0.03");
   assert.equal(statsLine({ ...STATS, totalCost: 0, unpricedTokens: 2000 }), "4 msgs · 2k · unknown price");
   assert.deepEqual([STATS, { ...STATS, durationMs: 61_000 }].map(workTime), ["", "1 min 1 s"]);

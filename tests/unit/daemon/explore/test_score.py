@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from daemon.copies.working_copy import BranchChange
-from daemon.explore.score_text import duration_words, score_table
+from daemon.explore.score_text import score_table
 from daemon.explore.scoring import diff_size, new_and_fixed, score_branch
 from daemon.files.folder_language_services import NoDiagnostics
 from daemon.loop.children import close_child, open_child
@@ -39,8 +39,8 @@ def test_score_table_shows_facts_and_unknowns() -> None:
     assert score_table(branches).splitlines() == [
         "| Branch | Direction | Problems | Tests | Files | Tokens | Cost | Time |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        "| A | Tokens | +1 new, -3 fixed | 12 passed, 2 failed | 3 +40 -7 | 15k | $0.1234 | 65 s |",
-        "| B (abandoned) | a\\|b # c\\\\ | unknown | not run | unknown | 0 | $0.00 | 0.0 s |",
+        "| A | Tokens | +1 new, -3 fixed | 12 passed, 2 failed | 3 +40 -7 | 15.3k | $0.12 | 1 min 5 s |",
+        "| B (abandoned) | a\\|b # c\\\\ | unknown | not run | unknown | 0 | $0 | 0 ms |",
         "| C (abandoned) | Slow | unknown | unknown | unknown | unknown | unknown | unknown |",
     ]
 
@@ -67,15 +67,6 @@ def test_score_table_shows_facts_and_unknowns() -> None:
 def test_score_table_describes_the_test_outcome(test: CheckRun | None, words: str) -> None:
     branch = BranchMeta(id="A", explore_start_id="1", description="x", score=Score(test=test))
     assert words in score_table([branch])
-
-
-def test_durations_are_formatted_for_people() -> None:
-    assert [duration_words(ms) for ms in (900, 12_300, 150_000, 7_500_000)] == [
-        "0.9 s",
-        "12 s",
-        "2 min 30 s",
-        "2 h 5 min",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -37,4 +37,4 @@ def test_without_a_known_price_the_cost_is_none() -> None:
     assert totals.words().endswith(" · unknown price")
     totals.follow({"event": "message_added"}, view(13, 0.5, 18), counts=True)
     assert (totals.to_json()["unpriced"], totals.to_json()["cost"]) == (18, 0.5)
-    assert totals.words().endswith(" · ≥ $0.5000")
+    assert totals.words().endswith(" · ≥ $0.50")

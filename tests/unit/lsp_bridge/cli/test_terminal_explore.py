@@ -183,7 +183,7 @@ def test_score_of_a_branch_without_a_price_is_not_zero() -> None:
     scores = [{"tokens": 5, "unpricedTokens": 5}, {"tokens": 9, "unpricedTokens": 5, "cost": 0.25}]
     _, *rows = score_lines([branch(name, score=score) for name, score in zip("AB", scores, strict=True)])
     assert "5 tokens  –        " in rows[0]
-    assert "9 tokens  ≥ $0.2500" in rows[1]
+    assert "9 tokens  ≥ $0.25" in rows[1]
 
 
 async def test_closed_pipe_ends_explore_patch_and_diff_quietly(terminal: Terminal) -> None:

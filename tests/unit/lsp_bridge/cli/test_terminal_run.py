@@ -28,7 +28,7 @@ async def test_answer_and_totals_are_printed(terminal: TerminalRun) -> None:
     assert await terminal.run() == 0
     assert terminal.text.splitlines() == [
         "Hello.",
-        "session s1 · 1,120 tokens (91 % of the input from the cache) · $0.0010",
+        "session s1 · 1,120 tokens (91 % of the input from the cache) · $0.001",
     ]
     assert terminal.told == ""
 

@@ -303,7 +303,7 @@ def test_last_line_shows_session_tokens_and_cost() -> None:
     outcome = RunOutcome("end_turn", "", "s1")
     outcome.usage = totals
     screen.view.finish(outcome)
-    assert screen.lines == ["done", "session s1 · 31,200 tokens (97 % of the input from the cache) · $0.0123"]
+    assert screen.lines == ["done", "session s1 · 31,200 tokens (97 % of the input from the cache) · $0.012"]
 
 
 def test_last_line_shows_the_context_size() -> None:

@@ -108,18 +108,18 @@ def test_show_prints_the_tree_with_time_tokens_and_cost(tmp_path: Path, store: F
     assert lines[0] == f"修改配置文件  {TRACE}"
     assert lines[1].startswith("running 10 messages, 440 tokens, $0.02")
     assert lines[3:8] == [
-        "├─ [✓] goal: 探索代码库  450 ms · 330 tokens · $0.0150",
-        "│  ├─ [✓] thought: 需要先了解项目结构。  100 ms · 110 tokens · $0.0050",
+        "├─ [✓] goal: 探索代码库  450 ms · 330 tokens · $0.015",
+        "│  ├─ [✓] thought: 需要先了解项目结构。  100 ms · 110 tokens · $0.005",
         "│  ├─ [✓] action: glob_files(**/*.py)  50 ms",
         "│  │  └─ [✓] result: 找到 15 个文件",
-        "│  ├─ [✓] thought: 发现配置文件  100 ms · 110 tokens · $0.0050",
+        "│  ├─ [✓] thought: 发现配置文件  100 ms · 110 tokens · $0.005",
     ]
     assert lines[-1] == "└─ [ ] goal: 运行测试"
 
 
 @pytest.mark.parametrize(
     ("cost", "shown", "total", "step"),
-    [(None, "–", "unknown price", "unknown price"), (0.5, "≥ $0.5000", "≥ $0.5000", "$0.5000")],
+    [(None, "–", "unknown price", "unknown price"), (0.5, "≥ $0.50", "≥ $0.50", "$0.50")],
 )
 def test_cost_of_a_model_without_a_price_is_not_zero(
     tmp_path: Path, store: FileTraceStore, cost: float | None, shown: str, total: str, step: str
@@ -469,7 +469,7 @@ async def test_tail_reports_a_completed_branch(tmp_path: Path, store: FileTraceS
     log.into(store)
     screen = Screen()
     await tail_trace(screen.at(tmp_path), follow=False)
-    assert screen.out.splitlines()[-1].endswith("branch A completed: 0 messages, 70 tokens, $0.5000")
+    assert screen.out.splitlines()[-1].endswith("branch A completed: 0 messages, 70 tokens, $0.50")
 
 
 @pytest.mark.parametrize("stdout", [">&-", "> /dev/full"])

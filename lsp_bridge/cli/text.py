@@ -84,6 +84,15 @@ STATES = {
 """States of sessions, goals, branches and turns, by their names on the wire."""
 
 
+SIGNS = {"pending": "○", "in_progress": "◐", "completed": "✓", "abandoned": "⊘", "failed": "✗"}
+"""Signs of states, as in the graph (``daemon/api/page/format.js``)."""
+
+
+def sign(name: str) -> str:
+    """Return the sign of a state; an unknown one is pending."""
+    return SIGNS.get(name, SIGNS["pending"])
+
+
 def state(name: str) -> str:
     """Return a state in the user's language; an unknown one by its name."""
     return t(STATES[name]) if name in STATES else name.replace("_", " ")

@@ -92,8 +92,8 @@ async def test_user_edits_of_the_plan_reach_the_model() -> None:
         assert [line.split("  (")[0] for line in lines] == [
             "Mission: plan it",
             "○ 1. Manual",
-            "→ 2. Cart",
-            "    → 2.1 Coupons",
+            "◐ 2. Cart",
+            "    ◐ 2.1 Coupons",
             "  Without a goal",
         ]
         assert lines[-2].endswith("← current")
@@ -158,7 +158,7 @@ async def test_revert_conflict_is_refused_and_the_goal_stays_open() -> None:
         assert refused["error"]["code"] == ErrorCode.HISTORY_CONFLICT
         assert "a.py:10" in refused["error"]["message"]
         assert "dix\n" in me.file.read_text()
-        assert "→ 1. Detour" in (await me.says("goals"))[1]
+        assert "◐ 1. Detour" in (await me.says("goals"))[1]
 
 
 async def test_context_command_shows_what_the_next_request_starts_with() -> None:

@@ -73,7 +73,7 @@ async def test_step_tool_plans_and_works_through_a_task() -> None:
             "✓ 1. 探索代码库",
             "✓ 2. 修改配置",
             "○ 3. 备份配置",
-            "→ 4. 运行测试",
+            "◐ 4. 运行测试",
             "  Without a goal",
         ]
 

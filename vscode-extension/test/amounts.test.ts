@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { statusIcon, statusWord } from "../../daemon/api/page/format.js";
 import { duration, limitOf, money, percent, readMoney, readTokens, short } from "../src/amounts";
 
 test("amounts are written as in the terminal", () => {
@@ -9,6 +10,11 @@ test("amounts are written as in the terminal", () => {
     assert.deepEqual(cases[name].map(([value]) => [value, written(value)]), cases[name], name);
   assert.deepEqual([money(0, 5), money(1.234, 5)], ["unknown price", "≥ $1.23"]);
   assert.deepEqual([5, 0.25, 0.005, 12.5, 0.1 + 0.2].map(limitOf), ["$5", "$0.25", "$0.005", "$12.50", "$0.30"]);
+});
+
+test("states of goals are shown as in the terminal", () => {
+  const states = JSON.parse(readFileSync("../tests/contract/goal_states.json", "utf8")) as Record<string, string[]>;
+  assert.deepEqual(Object.fromEntries(Object.keys(states).map((status) => [status, [statusIcon(status), statusWord(status)]])), states);
 });
 
 test("what is not all of it is not called a hundred per cent", () => {

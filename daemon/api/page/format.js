@@ -84,10 +84,10 @@ const SESSION = { idle: t("new"), completed: t("ready"), failed: t("stopped by a
 /** The end of a turn says nothing about the plan, in which each goal has its own status. @param {string} status of a session */
 export const sessionWord = (status) => SESSION[status] ?? statusWord(status);
 
-/** @type {Record<string, string>} */
+/** For goals, as in the terminal (lsp_bridge/cli/text.py). @type {Record<string, string>} */
 const ICON = {
   pending: "○", planned: "○", idle: "○", in_progress: "◐", running: "◐", waiting: "?", completed: "✓", abandoned: "⊘",
-  failed: "✕", canceled: "✕", skipped: "–", removed: "–",
+  failed: "✗", canceled: "✗", skipped: "–", removed: "–",
 };
 
 /** @param {string} status */

@@ -15,8 +15,7 @@ from lsp_bridge.cli.commands.session_command import (
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.run.command import run
 from lsp_bridge.cli.run.conversation import RunOptions
-from lsp_bridge.cli.run.goal_lines import MARKS
-from lsp_bridge.cli.text import Style, one_line, state, tokens, total_of
+from lsp_bridge.cli.text import Style, one_line, sign, state, tokens, total_of
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 from tools.text.amounts import cost_words
@@ -142,12 +141,9 @@ def show_plan(console: Console, plan: dict[str, Any]) -> None:
                 "`goalwright goal add`.\n"
             )
         )
-    known = {string(goal.get("id")) for goal in goals}
     children: dict[str, list[dict[str, Any]]] = {}
     for goal in goals:
-        parent = string(goal.get("parentId"))
-        # A damaged log may have lost a parent; its children then become top-level goals.
-        children.setdefault(parent if parent in known else "", []).append(goal)
+        children.setdefault(string(goal.get("parentId")), []).append(goal)
     used = {string(item.get("goalId")): item for item in mappings(meter.get("goals"))}
     todo = [(goal, 0) for goal in reversed(children.get("", []))]
     while todo:
@@ -167,7 +163,7 @@ def _goal_lines(
     status = string(goal.get("status")) or "pending"
     dot = "" if "." in shown_as or not shown_as else "."
     title = f"{shown_as}{dot} " if shown_as else ""
-    head = f"{MARKS.get(status, '○')} {title}{one_line(string(goal.get('description')))}"
+    head = f"{sign(status)} {title}{one_line(string(goal.get('description')))}"
     facts = f"({', '.join([state(status), *_amounts(goal, took)])})"
     here = t("  ← current") if current else ""
     paint = {"completed": style.green, "abandoned": style.dim}.get(status, style.cyan if current else str)

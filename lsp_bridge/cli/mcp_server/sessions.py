@@ -14,9 +14,8 @@ from lsp_bridge.cli.client import Greeting
 from lsp_bridge.cli.commands.session_command import REQUEST_S, CommandFailedError, goal_by_number
 from lsp_bridge.cli.launch import LastingConnection
 from lsp_bridge.cli.run.branch_lines import exploration_lines
-from lsp_bridge.cli.run.goal_lines import MARKS
 from lsp_bridge.cli.run.newest_session import newest, trace_id
-from lsp_bridge.cli.text import one_line
+from lsp_bridge.cli.text import one_line, sign
 from tools.json_access import integer, mapping, mappings, string
 from tools.process.background import Background
 from tools.text.truncate import abridged
@@ -77,7 +76,7 @@ class FolderSessions:
             now = " (in focus)" if goal.get("id") == tree.get("currentId") else ""
             indent = "  " * number.count(".")
             description = one_line(string(goal.get("description")), _LONGEST_LINE)
-            lines.append(f"{indent}{MARKS.get(status, '○')} {number} {description} [{status}]{now}")
+            lines.append(f"{indent}{sign(status)} {number} {description} [{status}]{now}")
             if summary := one_line(string(goal.get("summary")), _LONGEST_LINE):
                 lines.append(f"{indent}    {summary}")
         branches = [mapping(one) for one in mapping(loaded.get("branches")).values()]

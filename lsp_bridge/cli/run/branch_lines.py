@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.explore.score_text import NOT_RUN, ended_words
 from lsp_bridge.cli.invocation import CLIENT_NAME
-from lsp_bridge.cli.text import Style, one_line, state, table, tokens
+from lsp_bridge.cli.text import Style, one_line, sign, state, table, tokens
 from lsp_bridge.protocol.permission_text import rejection_words
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
@@ -178,13 +178,13 @@ class BranchLines:
                 return self._message(event)
             case "branch_completed":
                 done = event.get("status") == "completed"
-                return [self._ended(name, event, done, t("✗ abandoned"))]
+                return [self._ended(name, event, done, "abandoned")]
             case "subagent_started":
                 words = f"{one_line(string(agent.get('agent')))}: {one_line(string(agent.get('prompt')))}"
                 return [self._line(agent.get("id"), words)]
             case "subagent_completed":
                 done = agent.get("status") != "failed"
-                return [self._ended(agent.get("id"), agent, done, t("✗ failed"))]
+                return [self._ended(agent.get("id"), agent, done, "failed")]
             case _:
                 return []
 
@@ -192,7 +192,11 @@ class BranchLines:
         return f"{self._style.cyan(one_line(string(name)))} {self._style.dim('│')} {text}"
 
     def _ended(self, name: object, about: dict[str, Any], done: bool, otherwise: str) -> str:
-        mark = self._style.green(t("✓ done")) if done else self._style.red(otherwise)
+        mark = (
+            self._style.green(t("✓ done"))
+            if done
+            else self._style.red(f"{sign(otherwise)} {state(otherwise)}")
+        )
         return self._line(name, f"{mark}  {one_line(string(about.get('summary')))}".rstrip())
 
     def _message(self, event: dict[str, Any]) -> list[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_bridge.cli.text import Style, one_line
+from lsp_bridge.cli.text import Style, one_line, sign
 from tools.json_access import mapping, mappings, string
-
-MARKS = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}
 
 
 def in_order(number: str) -> list[int]:
@@ -98,7 +96,7 @@ class GoalLines:
     def _line(self, goal: dict[str, Any], numbers: dict[str, str]) -> str:
         status = str(goal.get("status", "pending"))
         focused = goal["id"] == self._current and status in ("pending", "in_progress")
-        mark = "→" if focused else MARKS.get(status, "○")
+        mark = "→" if focused else sign(status)
         summary = goal.get("summary")
         text = f"  {mark} {self._title(goal, numbers)}"
         if summary and status in ("completed", "abandoned"):

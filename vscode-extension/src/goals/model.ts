@@ -1,4 +1,5 @@
 /** The goal tree as rows, and texts about the user's changes of goals. Pure: view.ts shows them in VS Code. */
+import { statusWord } from "../../../daemon/api/page/format.js";
 import { bareLine } from "../chat/webview/visible";
 import { branchLabel, branchState, type BranchState, lastLine, oneLine, shortened, spentWords, STATE_WORDS } from "../explore/format";
 import { duration } from "../amounts";
@@ -30,19 +31,12 @@ export interface GoalContext {
   branched?: ReadonlySet<string>;
 }
 
-export const STATUS_WORDS: Record<Goal["status"], string> = {
-  pending: t("pending"),
-  in_progress: t("in progress"),
-  completed: t("completed"),
-  abandoned: t("abandoned"),
-};
-
 export function row({ tree, running, branched }: GoalContext, goal: Goal, number: string | undefined): GoalRow {
   const current = goal.id === tree.currentId;
   const parent = childrenOf(tree, goal.id).length > 0 || branched?.has(goal.id) === true;
   const live = goal.status === "in_progress" || chain(tree, tree.currentId).includes(goal);
   const summary = bareLine(oneLine(goal.summary ?? ""));
-  const status = STATUS_WORDS[goal.status];
+  const status = statusWord(goal.status);
   const label = number ? `${number} ${oneLine(goal.description)}` : oneLine(goal.description);
   return {
     label,
@@ -71,7 +65,7 @@ function icon({ status }: Goal, working: boolean, current: boolean): GoalRow["ic
 export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMeter, tree?: GoalTree): string {
   const title = escape(oneLine(goal.description));
   const struck = goal.status === "abandoned" ? `~~${title}~~` : title;
-  const lines = [`**${number ? `${escape(number)} ` : ""}${struck}**`, `_${STATUS_WORDS[goal.status]}_`];
+  const lines = [`**${number ? `${escape(number)} ` : ""}${struck}**`, `_${statusWord(goal.status)}_`];
   if (goal.reason) lines.push(`**${t("Why:")}** ${escape(oneLine(goal.reason))}`);
   const needs = (goal.needs ?? []).flatMap((id) => goalOf(tree ?? NO_GOALS, id) ?? []).map((need) => escape(nameOf(need, tree ?? NO_GOALS)));
   if (needs.length > 0) lines.push(`**${t("Needs:")}** ${needs.join(", ")}`);

@@ -76,11 +76,11 @@ async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
 
 PLAN = [
     "Mission: Make the shop right",
-    "→ 1. Cart  (in progress, 12,300 tokens, $0.05)",
+    "◐ 1. Cart  (in progress, 12,300 tokens, $0.05)",
     "    ✓ 1.1 Round  (completed, 1 token)",
     "          → rounds half up",
-    "    → 1.2 Coupons  (in progress, 8,000 tokens)  ← current",
-    "✗ Redis cache  (abandoned)",
+    "    ◐ 1.2 Coupons  (in progress, 8,000 tokens)  ← current",
+    "⊘ Redis cache  (abandoned)",
     "      → too slow",
     "○ 2. Docs  (pending)",
     "  Without a goal  (1,000 tokens, $0.01)",
@@ -112,7 +112,7 @@ async def test_goal_is_found_by_number_or_model_name(terminal: Terminal, name: s
 async def test_lines_fit_a_terminal_and_lose_no_colour_in_the_middle(terminal: Terminal) -> None:
     terminal.console.live, terminal.console.columns, terminal.console.color = True, 24, True
     await terminal.play("goals")
-    assert "→ 1. Cart  (in progress," in terminal.lines
+    assert "◐ 1. Cart  (in progress," in terminal.lines
     assert all(line.count("\x1b[") % 2 == 0 for line in terminal.lines)
 
 

@@ -374,7 +374,7 @@ def test_plan_events_are_printed_as_short_lines() -> None:
         "  → 1.1. goal 3",
         "  ✓ 1.1. goal 3 → read it",
         "  ✓ 1. goal 1 → all read",
-        "  ✗ 2. goal 2 → too hard",
+        "  ⊘ 2. goal 2 → too hard",
         "  ○ 2. goal 4",
         "  − 2. goal 4",
     ]

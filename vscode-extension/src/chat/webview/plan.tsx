@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { mergeWords, STATUS_WORDS } from "../../goals/model";
+import { statusWord } from "../../../../daemon/api/page/format.js";
+import { mergeWords } from "../../goals/model";
 import { changedGoals, drop, nowWords, progress, type ShownGoal, shownGoals } from "../../goals/tree";
 import type { Goal, GoalTree } from "../../protocol.gen";
 import type { SessionState } from "../../session/state";
@@ -113,7 +114,7 @@ function Row({ row, tree, changed, running, tabIndex, onFocus, onKey, onFold }: 
       aria-level={level}
       aria-expanded={parent ? !isFolded : undefined}
       aria-current={current ? "step" : undefined}
-      aria-label={[[number, words, about].filter(Boolean).join(" "), STATUS_WORDS[goal.status]].join(", ")}
+      aria-label={[[number, words, about].filter(Boolean).join(" "), statusWord(goal.status)].join(", ")}
       data-goal-row={goal.id}
       class={`plan-row plan-${goal.status} ${current ? "plan-current" : ""} ${over ? "plan-over" : ""}`}
       style={{ paddingLeft: `${4 + (level - 1) * 14}px` }}

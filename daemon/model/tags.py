@@ -40,6 +40,9 @@ OURS = (
 HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")
 """The tags that begin a handover."""
 
+ASKS_FOR_PLAN = '{"steps": [{"goal"'
+"""Begins the JSON that a ``planning`` note asks the model for: clients recognize such notes, and the answers, by it."""
+
 _GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
 """Invisible characters that may hide between the signs of a tag."""
 _ANY = re.compile(rf"<(?={_GAP}/?{_GAP}(?:{'|'.join(OURS)})\b)", re.IGNORECASE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from daemon.model.messages import Message, NotePart
-from daemon.model.tags import within
+from daemon.model.tags import ASKS_FOR_PLAN, within
 from daemon.planner.plan_parser import MAX_LAYERED, MAX_SIGNPOSTS
 from tools.localization import english, n, t
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TAG = "planning"
 _STEP, _NUDGE, _TOGETHER = "Work on goal ", "Goal ", "Sub-agents work on goals "
 _STEPS = (_STEP, _NUDGE)
-_FORMAT = '{"steps": [{"goal": "what will be achieved", "reason": "why", "check": "how it is seen"}]}'
+_FORMAT = ASKS_FOR_PLAN + ': "what will be achieved", "reason": "why", "check": "how it is seen"}]}'
 
 
 _NEEDS = (

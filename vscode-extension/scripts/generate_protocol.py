@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import json
 import textwrap
 import types
 import typing
@@ -28,6 +29,7 @@ from daemon.model import (
     steps,
     traces,
 )
+from daemon.model.tags import ASKS_FOR_PLAN
 from daemon.provider.catalogue import PROVIDERS
 from daemon.provider.variables import PROVIDER_VARIABLE
 from lsp_bridge.protocol import editor, handshake
@@ -184,6 +186,8 @@ class Generator:
         return (
             f"export const PROTOCOL_VERSION = {handshake.PROTOCOL_VERSION};\n"
             f'export const PREAMBLE = "{handshake.PREAMBLE}";\n'
+            f"/** Begins the JSON that a planning note asks the model for. */\n"
+            f"export const ASKS_FOR_PLAN = {json.dumps(ASKS_FOR_PLAN)};\n"
             f"/** JSON-RPC error codes; the message always says what to do. */\n"
             f"export const ErrorCode = {{\n{codes}}} as const;\n"
             f"/** Codes of notices, see `daemon/model/notice_codes.py`. */\n"

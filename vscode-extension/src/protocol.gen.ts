@@ -2,6 +2,8 @@
 
 export const PROTOCOL_VERSION = 1;
 export const PREAMBLE = "GOALWRIGHT/1";
+/** Begins the JSON that a planning note asks the model for. */
+export const ASKS_FOR_PLAN = "{\"steps\": [{\"goal\"";
 /** JSON-RPC error codes; the message always says what to do. */
 export const ErrorCode = {
   UNAUTHORIZED: -32001,

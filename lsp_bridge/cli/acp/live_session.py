@@ -18,6 +18,7 @@ from lsp_bridge.cli.acp import questions
 from lsp_bridge.cli.acp.content import plan_entries
 from lsp_bridge.cli.acp.updates import Translator, notice
 from lsp_bridge.cli.client import DaemonError, RpcError
+from lsp_bridge.cli.run.goal_lines import GOAL_EVENTS
 from lsp_bridge.cli.text import shown_line
 from lsp_bridge.protocol.handshake import ErrorCode
 from tools.json_access import integer, mapping, mappings, string
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _GONE = (ConnectionError, DaemonError)
-_GOAL_EVENTS = ("goal_added", "goal_updated", "goal_moved", "goal_removed")
 _STOPS: dict[str, schema.StopReason] = {
     "canceled": "cancelled",
     "max_tokens": "max_tokens",
@@ -296,7 +296,7 @@ class LiveSession:
 
     def _follow(self, event: dict[str, Any]) -> None:
         name, prompt = string(event.get("event")), self._prompts.get(string(event.get("promptId")))
-        if name in _GOAL_EVENTS and not self._plan_due:
+        if name in GOAL_EVENTS and not self._plan_due:
             self._plan_due = True
             self._put([None])
         elif name == "permission_asked":

@@ -7,6 +7,9 @@ from typing import Any
 from lsp_bridge.cli.text import Style, one_line, sign
 from tools.json_access import mapping, mappings, string
 
+GOAL_EVENTS = ("goal_added", "goal_updated", "goal_moved", "goal_removed")
+"""Events that change the plan."""
+
 
 def in_order(number: str) -> list[int]:
     """Return a key by which numbers of goals are in the order of the plan."""

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from daemon.model import notice_codes
+from daemon.model.tags import ASKS_FOR_PLAN
 from lsp_bridge.cli.run.branch_lines import (
     BranchLines,
     OpenBranches,
     asked_title,
     result_title,
 )
-from lsp_bridge.cli.run.goal_lines import GoalLines
+from lsp_bridge.cli.run.goal_lines import GOAL_EVENTS, GoalLines
 from lsp_bridge.cli.text import Cleaner, Style, clean, fit, one_line, shown_line
 from lsp_bridge.protocol.permission_text import (
     action_detail,
@@ -34,7 +35,6 @@ Write = Callable[[str], None]
 """Writes and flushes."""
 
 _OUTPUT_TAIL = 8
-_GOAL_EVENTS = ("goal_added", "goal_updated", "goal_moved", "goal_removed")
 _SAID_AT_THE_END = (
     ("run_limit", "warning"),
     ("written_call", "warning"),
@@ -164,7 +164,7 @@ class TextView:
         if (handler := self._events.get(name)) is not None:
             handler(event)
             return
-        goals = name in _GOAL_EVENTS
+        goals = name in GOAL_EVENTS
         numbers = mapping(view.get("goalNumbers"))
         for line in self._goals.apply(event, numbers) if goals else self._branches.apply(event):
             self.line(line)
@@ -394,9 +394,6 @@ def arguments_of(part: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
-_ASKS = '{"steps": [{"goal"'
-
-
 def typed_texts(parts: Sequence[dict[str, Any]]) -> list[str]:
     """Return the texts of a user message as the user typed them: a command without what it stands for."""
     commands = [string(part.get("text")) for part in parts if part.get("type") == "command"]
@@ -406,7 +403,7 @@ def typed_texts(parts: Sequence[dict[str, Any]]) -> list[str]:
 def asks_for_plan(parts: Iterable[dict[str, Any]]) -> bool:
     """Return whether a message asks the model for a plan as JSON (``daemon.planner.planning_notes``)."""
     notes = [string(part.get("text")) for part in parts if part.get("type") == "note"]
-    return any(note.startswith("<planning>\n") and _ASKS in note for note in notes)
+    return any(note.startswith("<planning>\n") and ASKS_FOR_PLAN in note for note in notes)
 
 
 def is_plan(text: str) -> bool:

@@ -1,5 +1,5 @@
 /** The plan in the transcript: changes by plan calls, and steps in answers to the planner. Pure. */
-import type { GoalTree, Message, Part, SessionInfo, ToolResultPart } from "../protocol.gen";
+import { ASKS_FOR_PLAN, type GoalTree, type Message, type Part, type SessionInfo, type ToolResultPart } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../goals/tree";
 import type { Item } from "./state";
 import { t } from "../l10n";
@@ -16,11 +16,9 @@ export function plannedWork({ mode, trace }: SessionInfo, { goals }: GoalTree): 
   return goals.some(({ status }) => status === "pending" || status === "in_progress") ? "goals" : undefined;
 }
 
-const ASKS = '{"steps": [{"goal"';
-
-/** Return true if a message asks the model for a plan as JSON (see daemon/planner/planning_notes.py). */
+/** Return true if a message asks the model for a plan as JSON. */
 export function asksForPlan(message: Message): boolean {
-  return message.role === "user" && message.content.some((part) => part.type === "note" && part.text.startsWith("<planning>\n") && part.text.includes(ASKS));
+  return message.role === "user" && message.content.some((part) => part.type === "note" && part.text.startsWith("<planning>\n") && part.text.includes(ASKS_FOR_PLAN));
 }
 
 /** Return the keys of messages that answer a request for a plan, and whether such an answer is awaited. */

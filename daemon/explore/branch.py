@@ -42,6 +42,7 @@ from daemon.model.messages import FinishPart, Part, StopReason
 from daemon.model.meters import Metered
 from daemon.model.tags import plain
 from daemon.plan.goal_stats import with_message
+from daemon.state.projection import Projection
 from daemon.store.trace_store import StoreError
 from tools.localization import noted, t
 from tools.text.truncate import head
@@ -427,6 +428,7 @@ class EventMirror:
         self.stats = GoalStats()
         """Statistics of the branch's own messages."""
         self.last_message: Message | None = None
+        self._shown = Projection(branch.state, branch.state.plan)
         self._bus = main.services.bus
         self._bus.subscribe(branch.session_id, self._heard)
 
@@ -441,10 +443,12 @@ class EventMirror:
             message = item.message
             self.stats = with_message(self.stats, message)
             self.last_message = message
-        if (event := self._mirrored(item)) is not None:
+        view = self._shown.changes(item)
+        numbers = None if view is None else view.goal_numbers
+        if (event := self._mirrored(item, numbers or {})) is not None:
             self._main.emit(event)
 
-    def _mirrored(self, event: Event) -> Event | None:
+    def _mirrored(self, event: Event, numbers: dict[str, str | None]) -> Event | None:
         where: dict[str, Any] = {
             "trace_id": self._main.session_id, "time": event.time, "branch_id": self._branch_id,
         }  # fmt: skip
@@ -452,7 +456,9 @@ class EventMirror:
             case MessageAdded():
                 return BranchMessageAdded(**where, message=event.message, affected_goals=event.affected_goals)
             case GoalAdded():
-                return BranchGoalAdded(**where, goal=event.goal, parent_id=event.parent_id)
+                return BranchGoalAdded(
+                    **where, goal=event.goal, parent_id=event.parent_id, goal_numbers=numbers
+                )
             case GoalUpdated():
                 updates, affected = event.updates, event.affected_goals
             case GoalMoved():
@@ -464,5 +470,10 @@ class EventMirror:
                 return None
         current_id = None if isinstance(event, GoalMoved) else event.current_id
         return BranchGoalUpdated(
-            **where, goal_id=event.goal_id, updates=updates, affected_goals=affected, current_id=current_id
+            **where,
+            goal_id=event.goal_id,
+            updates=updates,
+            affected_goals=affected,
+            current_id=current_id,
+            goal_numbers=numbers,
         )

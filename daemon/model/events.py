@@ -335,6 +335,8 @@ class BranchGoalAdded(_Event):
     branch_id: str
     goal: Goal
     parent_id: str | None = None
+    goal_numbers: dict[str, str | None] = Field(default_factory=dict[str, str | None])
+    """New display numbers in the branch's plan; null: the goal has none any more."""
 
 
 class BranchGoalUpdated(_Event):
@@ -346,6 +348,8 @@ class BranchGoalUpdated(_Event):
     updates: dict[str, Any]
     affected_goals: tuple[AffectedGoal, ...] = ()
     current_id: str | None = None
+    goal_numbers: dict[str, str | None] = Field(default_factory=dict[str, str | None])
+    """As in ``branch_goal_added``."""
 
 
 class BranchMessageAdded(_Event):

@@ -310,6 +310,8 @@ export interface BranchGoalAdded {
   branchId: string;
   goal: Goal;
   parentId: string | null;
+  /** New display numbers in the branch's plan; null: the goal has none any more. */
+  goalNumbers: Record<string, string | null>;
 }
 
 /** A goal of a branch's plan changed; the branch's own log has every detail. */
@@ -324,6 +326,8 @@ export interface BranchGoalUpdated {
   updates: Record<string, unknown>;
   affectedGoals: AffectedGoal[];
   currentId: string | null;
+  /** As in `branch_goal_added`. */
+  goalNumbers: Record<string, string | null>;
 }
 
 /** A message of a branch is complete; `affected_goals` are goals of the branch. */

@@ -3,8 +3,9 @@ import { test } from "node:test";
 import { contextDocument } from "../src/context/document";
 import type { ContextMessage, ContextResult, GoalTree } from "../src/protocol.gen";
 import { call, goal, meter, result, text } from "./fakes/protocol";
+import { sent } from "./fakes/plans";
 
-const tree: GoalTree = { mission: "", currentId: null, goals: [goal("1"), goal("2", { status: "abandoned" })] };
+const tree: GoalTree = sent({ mission: "", currentId: null, goals: [goal("1"), goal("2", { status: "abandoned" })] });
 
 function context(messages: ContextMessage[], over: Partial<ContextResult> = {}): ContextResult {
   return {

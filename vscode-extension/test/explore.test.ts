@@ -10,6 +10,7 @@ import { sideAddress, sideOf, sideTitle } from "../src/explore/explorations";
 import { asksFor, childSession, explorationOf, explorationView, requestsOf, subagentOf } from "../src/explore/view";
 import { agentRow, agentSpent, askerName, lastLine, requestTitle } from "../src/explore/format";
 import { title } from "../src/diff/uris";
+import { goalNumbers } from "../src/goals/tree";
 import { below, branchRow, branchTooltip, placeOf, row } from "../src/goals/model";
 import { apply, fromLoad, type SessionState } from "../src/session/state";
 import { branch, completed, score, started, subagent } from "./fakes/branches";
@@ -26,8 +27,8 @@ test("branches are followed from their beginning to their end", () => {
   const state = played(
     { event: started(1, branch("A")) },
     { event: started(2, branch("B")) },
-    { event: { event: "branch_goal_added", eventId: 3, traceId: "s1", time: TIME, branchId: "A", goal: goal("1"), parentId: null } },
-    { event: { event: "branch_goal_updated", eventId: 4, traceId: "s1", time: TIME, branchId: "A", goalId: "1", updates: { status: "completed" }, affectedGoals: [], currentId: null } },
+    { event: { event: "branch_goal_added", eventId: 3, traceId: "s1", time: TIME, branchId: "A", goal: goal("1"), parentId: null, goalNumbers: { 1: "1" } } },
+    { event: { event: "branch_goal_updated", eventId: 4, traceId: "s1", time: TIME, branchId: "A", goalId: "1", updates: { status: "completed" }, affectedGoals: [], currentId: null, goalNumbers: {} } },
     { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 10, cost: 0.5, usage: { input: 20, output: 10, cacheRead: 6, cacheWrite: 4, unpriced: 0 } }), affectedGoals: [] }, view: update({ branches: { A: { ...NO_STATS, messageCount: 1, totalTokens: 40, totalCost: 0.5 } } }) },
   );
   const a = state.branches["A"];
@@ -35,6 +36,7 @@ test("branches are followed from their beginning to their end", () => {
   assert.deepEqual([a?.cumulativeStats.messageCount, a?.cumulativeStats.totalTokens, a?.cumulativeStats.totalCost], [1, 40, 0.5]);
   assert.equal(lastLine(a?.lastMessage ?? null), "Reading.");
   assert.deepEqual(state.branches["A"]?.goalTree?.goals.map(({ status }) => status), ["completed"]);
+  assert.deepEqual(state.branches["A"] && [...goalNumbers(state.branches["A"].goalTree!)], [["1", "1"]]);
   assert.deepEqual(state.goalTree.goals, [], "a branch's goals are no goals of the session");
   assert.deepEqual(state.items, [], "nor its messages");
   assert.equal(explorationOf(state, "1").ended, false);
@@ -49,7 +51,7 @@ test("branches are followed from their beginning to their end", () => {
 
 test("a branch of which only the load tells has no plan yet, and its later events change none", () => {
   const state = fromLoad(loaded({ branches: { A: branch("A", { goalCount: 2 }) } }));
-  const next = apply(state, { event: { event: "branch_goal_added", eventId: 1, traceId: "s1", time: TIME, branchId: "A", goal: goal("3"), parentId: null } });
+  const next = apply(state, { event: { event: "branch_goal_added", eventId: 1, traceId: "s1", time: TIME, branchId: "A", goal: goal("3"), parentId: null, goalNumbers: { 3: "3" } } });
   assert.equal(next.branches["A"]?.goalCount, 3);
   assert.deepEqual(next.branches["A"]?.goalTree, undefined);
 });

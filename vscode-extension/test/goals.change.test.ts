@@ -4,6 +4,7 @@ import { drop, goalNumbers, step } from "../src/goals/tree";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
 import type { Goal, GoalTree } from "../src/protocol.gen";
 import { event, goal, loaded, message, NO_STATS, text } from "./fakes/protocol";
+import { numbersIn } from "./fakes/plans";
 
 const goals = [
   goal("1"),
@@ -17,21 +18,29 @@ const tree: GoalTree = { mission: "", currentId: "2", goals };
 const play = (updates: Update[]): SessionState => updates.reduce(apply, fromLoad(loaded({ goalTree: tree })));
 const moved = (goalId: string, parentId: string | null, beforeId: string | null, by = ""): Update =>
   event(1, "goal_moved", { goalId, parentId, beforeId, affectedGoals: [], by });
-const order = (state: SessionState): string[] =>
-  state.goalTree.goals.map((one) => goalNumbers(state.goalTree).get(one.id) ?? "").filter(Boolean);
-const numbered = (state: SessionState): Record<string, string> => Object.fromEntries([...goalNumbers(state.goalTree)].map(([id, number]) => [number, id]));
+/** Goals by their places in the tree. */
+const placed = (state: SessionState): Record<string, string> => Object.fromEntries(Object.entries(numbersIn(state.goalTree)).map(([id, number]) => [number, id]));
 const said = (state: SessionState): string[] => state.items.map((item) => (item.kind === "notice" ? item.text : item.key));
 
 test("a goal moves before a sibling, behind all, and below another with all that is below it", () => {
-  assert.deepEqual(numbered(play([moved("4", "1", "2")])), { 1: "1", "1.1": "4", "1.2": "2", 2: "5", "2.1": "6" });
-  assert.deepEqual(numbered(play([moved("1", null, null)])), { 1: "5", "1.1": "6", 2: "1", "2.1": "2", "2.2": "4" });
-  assert.deepEqual(numbered(play([moved("5", "2", null)])), { 1: "1", "1.1": "2", "1.1.1": "5", "1.1.1.1": "6", "1.2": "4" });
+  assert.deepEqual(placed(play([moved("4", "1", "2")])), { 1: "1", "1.1": "4", "1.2": "2", 2: "5", "2.1": "6" });
+  assert.deepEqual(placed(play([moved("1", null, null)])), { 1: "5", "1.1": "6", 2: "1", "2.1": "2", "2.2": "4" });
+  assert.deepEqual(placed(play([moved("5", "2", null)])), { 1: "1", "1.1": "2", "1.1.1": "5", "1.1.1.1": "6", "1.2": "4" });
 });
 
 test("a move before a goal that stands elsewhere goes to the end, and of an unknown goal changes nothing", () => {
-  assert.deepEqual(numbered(play([moved("6", "1", "5")])), { 1: "1", "1.1": "2", "1.2": "4", "1.3": "6", 2: "5" });
-  assert.equal(play([moved("9", null, null)]).goalTree, tree);
-  assert.equal(order(play([])).length, 5);
+  assert.deepEqual(placed(play([moved("6", "1", "5")])), { 1: "1", "1.1": "2", "1.2": "4", "1.3": "6", 2: "5" });
+  assert.deepEqual(play([moved("9", null, null)]).goalTree, play([]).goalTree);
+});
+
+test("goals have the numbers that the daemon sends, and lose them", () => {
+  const numbers = (state: SessionState): Record<string, string> => Object.fromEntries(goalNumbers(state.goalTree));
+  const before = { 1: "1", 2: "1.1", 4: "1.2", 5: "2", 6: "2.1" };
+  assert.deepEqual(numbers(play([])), before);
+  const removed = { goalId: "2", currentId: null, description: "", reason: "", by: "" };
+  assert.deepEqual(numbers(play([event(1, "goal_removed", removed, { goalNumbers: { 2: null, 4: "1.1" } })])), { 1: "1", 4: "1.1", 5: "2", 6: "2.1" });
+  const added: Update = { ...event(1, "goal_added", { goal: goal("7", { parentId: "5" }), parentId: "5", index: null, by: "" }, { goalNumbers: { 7: "2.2" } }) };
+  assert.deepEqual(numbers(play([added])), { ...before, 7: "2.2" });
 });
 
 test("old and new parents get their numbers with a move", () => {
@@ -40,7 +49,7 @@ test("old and new parents get their numbers with a move", () => {
   const state = play([event(1, "goal_moved", { goalId: "4", parentId: "5", beforeId: "6", affectedGoals: [change], by: "" })]);
   const parent = state.goalTree.goals.find((one) => one.id === "5");
   assert.deepEqual([parent?.status, parent?.cumulativeStats.messageCount], ["in_progress", 7]);
-  assert.equal(numbered(state)["2.1"], "4");
+  assert.equal(placed(state)["2.1"], "4");
 });
 
 test("up and down pass over abandoned goals, and end at the ends", () => {

@@ -8,8 +8,9 @@ import type { SessionController } from "../src/session/controller";
 import { fromLoad } from "../src/session/state";
 import { file, goal, loaded } from "./fakes/protocol";
 import { answers, ran, shown } from "./fakes/vscode";
+import { sent } from "./fakes/plans";
 
-const goalTree = { mission: "", currentId: "1", goals: [goal("1", { status: "in_progress" as const }), goal("2", { parentId: "1" })] };
+const goalTree = sent({ mission: "", currentId: "1", goals: [goal("1", { status: "in_progress" as const }), goal("2", { parentId: "1" })] });
 
 /** The commands over a daemon that notes what it was asked. `files`: what was changed for a goal, or why it stays. */
 function make(files: FileDiff[] | Error = [], changedFor: string[] = []) {

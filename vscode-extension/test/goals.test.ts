@@ -3,8 +3,9 @@ import { test } from "node:test";
 import { type GoalContext, type GoalRow, row, stats, tooltip } from "../src/goals/model";
 import { chain, changedGoals, childrenOf, goalNumbers, matchingGoals, nowWords, progress, shownGoals } from "../src/goals/tree";
 import { goal, NO_STATS } from "./fakes/protocol";
+import { sent } from "./fakes/plans";
 
-const tree = {
+const tree = sent({
   mission: "Ship it",
   currentId: "4",
   goals: [
@@ -15,7 +16,7 @@ const tree = {
     goal("5", { parentId: "3" }),
     goal("6", { parentId: "2" }),
   ],
-};
+});
 
 const rows = (context: GoalContext, parentId: string | null): GoalRow[] =>
   childrenOf(context.tree, parentId).map((one) => row(context, one, goalNumbers(context.tree).get(one.id)));
@@ -51,7 +52,7 @@ test("a tooltip cannot be made a link by what a goal is called", () => {
 });
 
 test("a tooltip names what a step needs, as far as it is in the plan", () => {
-  const tree = { mission: "", currentId: null, goals: [goal("1", { description: "Look" }), goal("2"), goal("3", { needs: ["1", "2", "9"] })] };
+  const tree = sent({ mission: "", currentId: null, goals: [goal("1", { description: "Look" }), goal("2"), goal("3", { needs: ["1", "2", "9"] })] });
   assert.ok(tooltip(tree.goals[2]!, "3", undefined, tree).includes("**Needs:** 1 Look, 2 Goal 2"));
   assert.ok(!tooltip(tree.goals[1]!, "2", undefined, tree).includes("Needs"));
 });
@@ -85,7 +86,7 @@ test("nothing spent is not told", () => {
 
 test("the rows of a large plan come without counting the whole plan for each", () => {
   const goals = Array.from({ length: 5_000 }, (_, n) => goal(String(n), { parentId: n < 100 ? null : String(n % 100) }));
-  const large = { mission: "", currentId: "4999", goals };
+  const large = sent({ mission: "", currentId: "4999", goals });
   assert.equal(rows({ tree: large, running: false }, null).length, 100);
   assert.equal(goalNumbers(large), goalNumbers(large));
   assert.equal(goalNumbers(large).get("4999"), "100.49");
@@ -96,7 +97,7 @@ test("the plan in the chat folds what has ended, until somebody opens it", () =>
   assert.deepEqual(shown(), ["1 1", "2+", "3 2", "  4 2.1", "  5 2.2"]);
   assert.deepEqual(shown([["2", false], ["3", true]]), ["1 1", "2", "  6", "3+ 2"]);
   assert.deepEqual(progress(tree), { done: 1, all: 5 });
-  const circle = { ...tree, goals: [goal("a", { parentId: "b" }), goal("b", { parentId: "a" })] };
+  const circle = sent({ ...tree, goals: [goal("a", { parentId: "b" }), goal("b", { parentId: "a" })] });
   assert.deepEqual(shownGoals(circle, new Map()).map(({ goal: { id }, number }) => `${id} ${number}`), ["a 1", "b 1.1"], "a damaged plan is seen, as in the graph");
 });
 

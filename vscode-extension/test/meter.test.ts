@@ -3,10 +3,11 @@ import { test } from "node:test";
 import { budgets, cacheWords, changed, choices, complaint, details, isBudget, line, merged, spentWords, warningWords } from "../src/meter/model";
 import type { GoalMeter, GoalTree } from "../src/protocol.gen";
 import { goal, meter, NO_BUDGET, request } from "./fakes/protocol";
+import { sent } from "./fakes/plans";
 
 const NOTHING = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, unpriced: 0 };
 const NO_TREE: GoalTree = { mission: "", currentId: null, goals: [] };
-const tree: GoalTree = { ...NO_TREE, currentId: "2", goals: [goal("1"), goal("2", { status: "in_progress" })] };
+const tree: GoalTree = sent({ ...NO_TREE, currentId: "2", goals: [goal("1"), goal("2", { status: "in_progress" })] });
 
 function goalMeter(goalId: string, cost: number): GoalMeter {
   return { goalId, usage: { input: 1_000, output: 500, cacheRead: 3_000, cacheWrite: 0, unpriced: 0 }, cost, contextTokens: 12_000 };

@@ -4,6 +4,7 @@ import type { GoalTree, Message } from "../src/protocol.gen";
 import { planAnswers, planned, plannedParts, plannedWork, planChanges, planLine } from "../src/session/plan";
 import { fromLoad } from "../src/session/state";
 import { goal, loaded, message, result, session, text } from "./fakes/protocol";
+import { sent } from "./fakes/plans";
 
 const note = (inner: string): Message["content"] => [{ type: "note", text: `<planning>\n${inner}\n</planning>` }];
 const ASK = 'Before you begin: plan the work.\nAnswer with JSON and call no tools: {"steps": [{"goal": "what will be achieved", "reason": "why"}]}';
@@ -56,7 +57,7 @@ test("a plan call is its changes, by the number that the goal has now", () => {
   const plan = [{ operation: "completed", goal_id: "2", description: "Find it" }, { operation: "removed", goal_id: "9", description: "Publish" }, { operation: "made_up", goal_id: "1" }, null];
   const changes = planChanges(result("c1", { name: "goal", metadata: { plan } }));
   assert.deepEqual(changes.map(({ operation, goalId }) => [operation, goalId]), [["completed", "2"], ["removed", "9"]]);
-  const tree = { mission: "", currentId: null, goals: [goal("1", { status: "abandoned" }), goal("2", { status: "completed", summary: "a typo" })] };
+  const tree = sent({ mission: "", currentId: null, goals: [goal("1", { status: "abandoned" }), goal("2", { status: "completed", summary: "a typo" })] });
   const told = changes.map((change) => planLine(change, tree));
   assert.deepEqual(told.map(({ number, summary, spoken }) => [number, summary, spoken]), [["1", "a typo", "Completed goal 1 Find it"], ["", "", "Removed goal Publish"]]);
   assert.deepEqual(planChanges(result("c1", {})), []);

@@ -1,6 +1,7 @@
 // What is expanded in a graph, and whether the fetched plans of branches are up to date. Pure.
 
 import { branchKey, forkKey, goalKey } from "./dag.js";
+import { numbered } from "./goals.js";
 
 /** @import { Branch, GoalTree, SessionView } from "./shapes.js" */
 
@@ -103,8 +104,9 @@ export class Fetches {
 export function takeBranch(state, id, detail, old) {
   const known = state.branches[id];
   if (!known) return state;
-  const { branches: inner, ...own } = detail;
-  const branches = { ...state.branches, [id]: old ? { ...known, goalTree: own.goalTree ?? known.goalTree } : { ...known, ...own, id, exploreStartId: known.exploreStartId } };
+  const { branches: inner, goalTree, goalNumbers, ...own } = detail;
+  const plan = goalTree ? { goalTree: numbered(goalTree, goalNumbers) } : {};
+  const branches = { ...state.branches, [id]: old ? { ...known, ...plan } : { ...known, ...own, ...plan, id, exploreStartId: known.exploreStartId } };
   // Nested branches are stored next to the branch, under their full ids.
   for (const one of Object.values(inner ?? {})) {
     const full = one.id.startsWith(`${id}.`) ? one.id : `${id}.${one.id}`;

@@ -136,23 +136,21 @@ function soundParents(byId) {
 }
 
 /**
- * Numbers goals by id: `1`, `2.1`, …; abandoned goals and their sub-goals have none.
- * @param {ReadonlyMap<string | null, readonly { id: string, status?: string }[]>} children
- * @returns {Map<string, string>}
+ * Returns the display numbers of a plan by goal id; abandoned goals and their sub-goals have none.
+ * @param {GoalTree | undefined} tree
+ * @returns {ReadonlyMap<string, string>}
  */
-export function numbersOf(children) {
-  /** @type {Map<string, string>} */
-  const numbers = new Map();
-  /** @type {{ parent: string | null, prefix: string }[]} */
-  const todo = [{ parent: null, prefix: "" }];
-  for (let one = todo.pop(); one; one = todo.pop()) {
-    let next = 1;
-    for (const goal of children.get(one.parent) ?? []) {
-      if (goal.status === "abandoned") continue;
-      const number = `${one.prefix}${next++}`;
-      numbers.set(goal.id, number);
-      if (children.has(goal.id)) todo.push({ parent: goal.id, prefix: `${number}.` });
-    }
-  }
-  return numbers;
+export const numbersOf = (tree) => new Map(Object.entries(tree?.numbers ?? {}));
+
+/**
+ * Returns a plan with its display numbers, `1`, `2.1`, …, which only the daemon computes.
+ * @template {GoalTree} T
+ * @param {T} tree
+ * @param {Readonly<Record<string, string | null>> | null | undefined} numbers new ones by goal id; null: the goal has none any more
+ * @returns {T}
+ */
+export function numbered(tree, numbers) {
+  if (!numbers) return tree;
+  const known = Object.entries({ ...tree.numbers, ...numbers }).filter(([, number]) => number !== null);
+  return { ...tree, numbers: Object.fromEntries(known) };
 }

@@ -65,10 +65,10 @@ export function wayTo(state, root) {
   for (let key = root; key !== null && way.length < 100; key = levelOf(state, key)) {
     const { goalId, branchId } = namedBy(key);
     const tree = treeOf(state, branchId);
-    const { byId, children } = indexOf(tree);
+    const { byId } = indexOf(tree);
     const text = goalId === null ? state.branches[branchId ?? ""]?.description : byId.get(goalId)?.description;
     if (text === undefined) return [{ key: null, name: t("Plan") }];
-    const number = goalId === null ? (branchId ?? "") : numbersOf(children).get(goalId);
+    const number = goalId === null ? (branchId ?? "") : numbersOf(tree).get(goalId);
     way.unshift({ key, name: clip([goalId !== null && branchId ? `${branchId}.${number ?? ""}` : number, text].filter(Boolean).join(" "), MOST) });
   }
   return [{ key: null, name: t("Plan") }, ...way];
@@ -88,7 +88,7 @@ export function findGoals(state, text) {
   const found = [];
   const look = (/** @type {GoalTree | undefined} */ tree, /** @type {string | null} */ branchId) => {
     const { children } = indexOf(tree);
-    const numbers = numbersOf(children);
+    const numbers = numbersOf(tree);
     const todo = [...(children.get(null) ?? [])].reverse();
     for (let goal = todo.pop(); goal; goal = todo.pop()) {
       const number = numbers.get(goal.id);

@@ -10,7 +10,7 @@ import { grouped, indexOf, numbersOf } from "./goals.js";
  * @property {string | null} branchId
  * @property {Map<string, Goal>} byId
  * @property {Map<string | null, Goal[]>} children
- * @property {Map<string, string>} numbers
+ * @property {ReadonlyMap<string, string>} numbers
  * @property {Set<string>} focused the focused goal and its ancestors
  * @property {Map<string, string>} joins ids of merging goals by the id of the goal that started the exploration
  * @property {Branches} branches
@@ -36,7 +36,7 @@ export function scopeOf(tree, branches, branchId, working = true) {
       joins.set(goal.exploreStartId, goal.id);
     }
   }
-  return { branchId: branchId, byId, children, numbers: numbersOf(children), focused, joins, branches, working, meets: null };
+  return { branchId: branchId, byId, children, numbers: numbersOf(tree), focused, joins, branches, working, meets: null };
 }
 
 /**

@@ -1,6 +1,6 @@
 // The state of a session and how events change it: for the extension, its chat and graph, and the trace page. Pure.
 
-import { applyToGoals } from "./goals.js";
+import { applyToGoals, numbered } from "./goals.js";
 
 /** @import { Branch, Changed, Frame, SessionView, TraceDetail, ViewUpdate } from "./shapes.js" */
 
@@ -9,8 +9,8 @@ import { applyToGoals } from "./goals.js";
  * @returns {SessionView}
  */
 export function viewOf(detail) {
-  const { goalTree, goalNumbers: _numbers, branches, subagents, ...trace } = detail;
-  return { trace, goalTree, branches, subagents, awaits: [], lastEventId: detail.lastEventId ?? 0 };
+  const { goalTree, goalNumbers, branches, subagents, ...trace } = detail;
+  return { trace, goalTree: numbered(goalTree, goalNumbers), branches, subagents, awaits: [], lastEventId: detail.lastEventId ?? 0 };
 }
 
 /** Whether the agent works or waits for an answer. @param {Pick<SessionView, "trace">} view */
@@ -56,8 +56,8 @@ export function changesOf(before, after, event) {
 /** @type {Record<string, Change>} */
 const CHANGES = {
   // The frame has the current plan, but none of the events before it arrived: the next ones count from sinceEventId.
-  connected: (view, { goalTree, branches, trace, subagents, currentEventId }) => ({
-    goalTree: goalTree ?? view.goalTree,
+  connected: (view, { goalTree, goalNumbers, branches, trace, subagents, currentEventId }) => ({
+    goalTree: goalTree ? numbered(goalTree, goalNumbers) : view.goalTree,
     branches: branches ? Object.fromEntries(Object.entries(branches).map(([id, one]) => [id, { ...own(view.branches, id), ...one }])) : view.branches,
     subagents: subagents ?? view.subagents,
     trace: { ...view.trace, ...trace },
@@ -113,12 +113,12 @@ const MADE = "explore_choice_made";
 export const TOLD = new Set(Object.keys(CHANGES));
 
 /**
- * Applies the totals that the daemon sends with an event: status, totals and the stats of branches.
+ * Applies what the daemon sends with an event: status, totals, numbers of goals and the stats of branches.
  * @param {SessionView} view
  * @param {ViewUpdate} update
  * @returns {Partial<SessionView>}
  */
-function shown({ trace, branches }, { status, totalMessages, totalTokens, totalCost, unpricedTokens, branches: stats }) {
+function shown({ trace, goalTree, branches }, { goalNumbers, status, totalMessages, totalTokens, totalCost, unpricedTokens, branches: stats }) {
   const told = Object.entries({ status, totalMessages, totalTokens, totalCost, unpricedTokens }).filter(([, value]) => value != null);
   const worked = Object.entries(stats ?? {}).flatMap(([id, cumulativeStats]) => {
     const branch = own(branches, id);
@@ -126,6 +126,7 @@ function shown({ trace, branches }, { status, totalMessages, totalTokens, totalC
   });
   return {
     trace: told.length > 0 ? { ...trace, ...Object.fromEntries(told) } : trace,
+    goalTree: numbered(goalTree, goalNumbers),
     branches: worked.length > 0 ? { ...branches, ...Object.fromEntries(worked) } : branches,
   };
 }
@@ -146,7 +147,7 @@ function inBranch({ branches }, event, also = () => ({})) {
   const { branchId } = event;
   const branch = own(branches, branchId);
   if (!branch) return {};
-  const goalTree = branch.goalTree && { goalTree: applyToGoals(branch.goalTree, { ...event, event: event.event.replace("branch_", "") }) };
+  const goalTree = branch.goalTree && { goalTree: numbered(applyToGoals(branch.goalTree, { ...event, event: event.event.replace("branch_", "") }), event["goalNumbers"]) };
   return { branches: { ...branches, [branchId]: { ...branch, ...also(branch), ...goalTree } } };
 }
 

@@ -15,6 +15,8 @@ export type Goal = Known<Omit<protocol.Goal, "selfStats" | "cumulativeStats">, "
 export interface GoalTree {
   mission: string;
   currentId?: string | null;
+  /** Display numbers by goal id, as the daemon sends them; abandoned goals have none. */
+  numbers?: Readonly<Record<string, string>>;
   /** A flat list whose `parentId` makes the tree; its order is that of siblings. */
   goals: Goal[];
 }
@@ -33,6 +35,7 @@ export type Branch = Known<Omit<protocol.BranchMeta, "cumulativeStats" | "lastMe
   cumulativeStats?: GoalStats;
   lastMessage?: unknown;
   goalTree?: GoalTree;
+  goalNumbers?: Record<string, string>;
   branches?: Record<string, Branch>;
 };
 

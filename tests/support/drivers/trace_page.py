@@ -168,7 +168,11 @@ class PageBench(Watched):
         self.add(session_id, goal_id, description)
         self.set(session_id, goal_id, "in_progress")
         goal = Goal(id=goal_id, description=description)
-        self.emit(BranchGoalAdded(trace_id=trace_id, time=self.time(), branch_id=name, goal=goal))
+        numbers = {goal_id: self.states[session_id].plan.number_of(goal_id)}
+        now = self.time()
+        self.emit(
+            BranchGoalAdded(trace_id=trace_id, time=now, branch_id=name, goal=goal, goal_numbers=numbers)
+        )
         self.say_in_branch(trace_id, name, goal_id, f"{description}, as one would.", *tools)
         self.set(session_id, goal_id, "completed", f"{description}: done")
 

@@ -141,8 +141,8 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   }
 
   private async branch({ sessionId, branchId }: BranchParams): Promise<Partial<Branch>> {
-    const { goalTree, branches } = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(sessionId, branchId), messages: 0 });
-    return { goalTree, goalCount: goalTree.goals.length, branches };
+    const { goalTree, goalNumbers, branches } = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(sessionId, branchId), messages: 0 });
+    return { goalTree, goalNumbers, goalCount: goalTree.goals.length, branches };
   }
 
   private async savePicture(name: string, svg: string): Promise<void> {

@@ -8,7 +8,7 @@ export const NO_GOALS: GoalTree = { mission: "", currentId: null, goals: [] };
 
 function indexed(tree: GoalTree) {
   const index = indexOf<Goal>(tree);
-  return { ...index, numbers: numbersOf(index.children) };
+  return { ...index, numbers: numbersOf(tree) };
 }
 
 /** Cached indexes. Trees are replaced, never changed, so an index stays valid. */
@@ -29,7 +29,7 @@ export function goalOf(tree: GoalTree, goalId: string | null | undefined): Goal 
   return known(tree).byId.get(goalId ?? "");
 }
 
-/** Return display numbers by goal id: `1`, `2.1`, …; abandoned goals and their descendants have none. */
+/** Return display numbers by goal id, as the daemon sent them: `1`, `2.1`, …; abandoned goals and their descendants have none. */
 export function goalNumbers(tree: GoalTree): ReadonlyMap<string, string> {
   return known(tree).numbers;
 }

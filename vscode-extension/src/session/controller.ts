@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
+import { numbered } from "../../../daemon/api/page/goals.js";
 import { asProblem, connectionLost } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
 import { childSession } from "../explore/view";
@@ -222,10 +223,10 @@ export class SessionController extends Observable<Change> {
   }
 
   private async loadPlan(sessionId: string, branchId: string): Promise<void> {
-    const { goalTree } = await this.daemon.request("goalwright/session/load", { sessionId: childSession(sessionId, branchId), messages: 0 });
+    const { goalTree, goalNumbers } = await this.daemon.request("goalwright/session/load", { sessionId: childSession(sessionId, branchId), messages: 0 });
     const branch = this.state?.branches[branchId];
     if (!this.state || !branch || sessionId !== this.sessionId) return;
-    this.state = { ...this.state, branches: { ...this.state.branches, [branchId]: { ...branch, goalTree } } };
+    this.state = { ...this.state, branches: { ...this.state.branches, [branchId]: { ...branch, goalTree: numbered(goalTree, goalNumbers) } } };
     this.changed.fire({ kind: "plan" });
   }
 

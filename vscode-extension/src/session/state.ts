@@ -24,6 +24,7 @@ import {
   type TranscriptNotice,
   type ViewUpdate,
 } from "../protocol.gen";
+import { numbered } from "../../../daemon/api/page/goals.js";
 import { camelKeys } from "../../../daemon/api/page/keys.js";
 import { applyEvent as applyToView, AWAITED } from "../../../daemon/api/page/session.js";
 import type { SessionView } from "../../../daemon/api/page/shapes";
@@ -120,7 +121,7 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     queue: loaded.queue,
     retry: null,
     trace: headOf(loaded),
-    goalTree: loaded.goalTree,
+    goalTree: numbered(loaded.goalTree, loaded.goalNumbers),
     branches: loaded.branches,
     subagents: loaded.subagents,
     awaits: loaded.awaitsChoice,

@@ -19,6 +19,7 @@ import type {
   Trace,
   ViewUpdate,
 } from "../../src/protocol.gen";
+import { numbersIn } from "./plans";
 
 const TIME = "2026-01-01T00:00:00Z";
 export const NO_STATS: GoalStats = { messageCount: 0, totalTokens: 0, totalCost: 0, unpricedTokens: 0, durationMs: 0, preview: null };
@@ -66,7 +67,7 @@ export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult
     streaming: null,
     goalTree: { mission: "", currentId: null, goals: [] },
     view: null,
-    goalNumbers: {},
+    goalNumbers: numbersIn(over.goalTree ?? { mission: "", goals: [] }),
     pending: [],
     queue: [],
     lastEventId: 0,

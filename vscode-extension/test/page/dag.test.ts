@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { branchKey, dagOf, forkKey, goalKey, placeOfWork } from "../../../daemon/api/page/dag.js";
-import { indexOf, numbersOf } from "../../../daemon/api/page/goals.js";
+import { indexOf } from "../../../daemon/api/page/goals.js";
 import type { Branch, Dag, DagEdge, Goal, GoalStats, GoalTree } from "../../../daemon/api/page/shapes";
+import { sent } from "../fakes/plans";
 
 const stats = (count: number): GoalStats => ({ messageCount: count, totalTokens: count * 100, totalCost: count / 100, preview: null });
 
@@ -10,7 +11,7 @@ function goal(id: string, fields: Partial<Goal> = {}): Goal {
   return { id, description: `Goal ${id}`, status: "pending", selfStats: stats(1), cumulativeStats: stats(10), ...fields };
 }
 
-const tree = (...goals: Goal[]): GoalTree => ({ mission: "Ship it", currentId: null, goals });
+const tree = (...goals: Goal[]): GoalTree => sent({ mission: "Ship it", currentId: null, goals });
 const branch = (id: string, fields: Partial<Branch> = {}): Branch => ({
   id, exploreStartId: "2", description: `Way ${id}`, status: "completed", cumulativeStats: stats(8), goalCount: 2, ...fields,
 });
@@ -159,7 +160,6 @@ test("goals nested without end do not break it", () => {
   const deep = tree(...Array.from({ length: 20_000 }, (_, at) => goal(String(at), at ? { parentId: String(at - 1) } : {})));
   const dag = dagOf(deep, {}, new Set(deep.goals.map((one) => goalKey(one.id))));
   assert.ok(dag.nodes.length > 1);
-  assert.equal(numbersOf(indexOf(deep).children).size, 20_000);
 });
 
 test("each edge comes behind the nodes that it joins, so nothing has to be searched", () => {

@@ -5,9 +5,10 @@ import { branchKey, dagOf, forkKey, goalKey } from "../../../daemon/api/page/dag
 import { layoutOf } from "../../../daemon/api/page/layout.js";
 import { vendored } from "../../scripts/vendor.mjs";
 import type { Branch, Dag, Goal, GoalTree, LayoutOptions } from "../../../daemon/api/page/shapes";
+import { sent } from "../fakes/plans";
 
 const goal = (id: string, fields: Partial<Goal> = {}): Goal => ({ id, description: `Goal ${id}`, status: "completed", ...fields });
-const tree = (goals: Goal[]): GoalTree => ({ mission: "", goals });
+const tree = (goals: Goal[]): GoalTree => sent({ mission: "", goals });
 const branch = (id: string, goals = 0): Branch => ({
   id, exploreStartId: "2", description: id, status: "completed",
   ...(goals ? { goalTree: tree(Array.from({ length: goals }, (_, at) => goal(String(at + 1)))) } : {}),

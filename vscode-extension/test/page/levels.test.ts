@@ -7,9 +7,10 @@ import { pictureOf } from "../../../daemon/api/page/picture.js";
 import type { Branch, DagNode, Goal, GoalTree, SessionView } from "../../../daemon/api/page/shapes";
 import { spoken } from "../../../daemon/api/page/format.js";
 import { STATE_WORDS } from "../../src/explore/format";
+import { sent } from "../fakes/plans";
 
 const goal = (id: string, fields: Partial<Goal> = {}): Goal => ({ id, description: `Goal ${id}`, status: "completed", ...fields });
-const tree = (...goals: Goal[]): GoalTree => ({ mission: "Sell things", goals });
+const tree = (...goals: Goal[]): GoalTree => sent({ mission: "Sell things", goals });
 
 const inner: Branch = { id: "A", exploreStartId: "2", description: "A quick way", status: "completed", goalTree: tree(goal("1"), goal("2", { parentId: "1" })) };
 const state = {

@@ -60,8 +60,9 @@ async def test_exploration_is_recorded_in_events_of_the_main_session(tmp_path: P
         own = bench.core.store.messages(f"{session.session_id}:A")[-len(messages) :]
         assert [e.message for e in messages] == own
         assert {(m.trace_id, m.branch_id) for m in own} == {(session.session_id, "A")}
-        goals = [e.goal for e in events if isinstance(e, BranchGoalAdded)]
-        assert [(goal.id, goal.description) for goal in goals] == [("1", "try"), ("2", "check")]
+        goals = [(e.goal, e.goal_numbers) for e in events if isinstance(e, BranchGoalAdded)]
+        assert [(goal.id, goal.description) for goal, _ in goals] == [("1", "try"), ("2", "check")]
+        assert [numbers for _, numbers in goals] == [{"1": "1"}, {"2": "2"}]
         (done,) = [e for e in events if isinstance(e, BranchCompleted) and e.branch_id == "A"]
         assert (done.status, done.summary) == ("completed", "A list it is: short. Slow.")
         assert done.cumulative_stats.message_count == len(own)

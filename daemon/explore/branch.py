@@ -457,7 +457,11 @@ class EventMirror:
                 return BranchMessageAdded(**where, message=event.message, affected_goals=event.affected_goals)
             case GoalAdded():
                 return BranchGoalAdded(
-                    **where, goal=event.goal, parent_id=event.parent_id, goal_numbers=numbers
+                    **where,
+                    goal=event.goal,
+                    parent_id=event.parent_id,
+                    index=event.index,
+                    goal_numbers=numbers,
                 )
             case GoalUpdated():
                 updates, affected = event.updates, event.affected_goals

@@ -335,6 +335,8 @@ class BranchGoalAdded(_Event):
     branch_id: str
     goal: Goal
     parent_id: str | None = None
+    index: int | None = None
+    """As in ``goal_added``."""
     goal_numbers: dict[str, str | None] = Field(default_factory=dict[str, str | None])
     """New display numbers in the branch's plan; null: the goal has none any more."""
 

@@ -310,6 +310,8 @@ export interface BranchGoalAdded {
   branchId: string;
   goal: Goal;
   parentId: string | null;
+  /** As in `goal_added`. */
+  index: number | null;
   /** New display numbers in the branch's plan; null: the goal has none any more. */
   goalNumbers: Record<string, string | null>;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Daemon } from "../src/daemon/daemon";
-import type { ViewUpdate } from "../src/protocol.gen";
+import type { Event, ViewUpdate } from "../src/protocol.gen";
 import { Explorations, Glimpses } from "../src/explore/explorations";
 import { Records } from "../src/explore/record";
 import { duration } from "../src/amounts";
@@ -27,7 +27,7 @@ test("branches are followed from their beginning to their end", () => {
   const state = played(
     { event: started(1, branch("A")) },
     { event: started(2, branch("B")) },
-    { event: { event: "branch_goal_added", eventId: 3, traceId: "s1", time: TIME, branchId: "A", goal: goal("1"), parentId: null, goalNumbers: { 1: "1" } } },
+    { event: { event: "branch_goal_added", eventId: 3, traceId: "s1", time: TIME, branchId: "A", goal: goal("1"), parentId: null, index: null, goalNumbers: { 1: "1" } } },
     { event: { event: "branch_goal_updated", eventId: 4, traceId: "s1", time: TIME, branchId: "A", goalId: "1", updates: { status: "completed" }, affectedGoals: [], currentId: null, goalNumbers: {} } },
     { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 10, cost: 0.5, usage: { input: 20, output: 10, cacheRead: 6, cacheWrite: 4, unpriced: 0 } }), affectedGoals: [] }, view: update({ branches: { A: { ...NO_STATS, messageCount: 1, totalTokens: 40, totalCost: 0.5 } } }) },
   );
@@ -49,9 +49,22 @@ test("branches are followed from their beginning to their end", () => {
   assert.equal(explorationOf(removed, "1").branches[0]?.state, "removed");
 });
 
+test("the plan of a branch follows goals that move, come between others, and are removed", () => {
+  const added = (eventId: number, id: string, index: number | null): { event: Event } =>
+    event(eventId, "branch_goal_added", { branchId: "A", goal: goal(id), parentId: null, index, goalNumbers: {} });
+  const updated = (eventId: number, goalId: string, updates: Record<string, unknown>): { event: Event } =>
+    event(eventId, "branch_goal_updated", { branchId: "A", goalId, updates, affectedGoals: [], currentId: null, goalNumbers: {} });
+  const plan = (state: SessionState): string[] => state.branches["A"]?.goalTree?.goals.map(({ id, parentId }) => `${parentId ?? ""}/${id}`) ?? [];
+  const state = played({ event: started(1, branch("A")) }, added(2, "1", null), added(3, "2", null), added(4, "3", 1));
+  assert.deepEqual(plan(state), ["/1", "/3", "/2"]);
+  const moved = apply(state, updated(5, "2", { parent_id: "1", before_id: null }));
+  assert.deepEqual(plan(moved), ["/1", "/3", "1/2"]);
+  assert.deepEqual(plan(apply(moved, updated(6, "3", { removed: true }))), ["/1", "1/2"]);
+});
+
 test("a branch of which only the load tells has no plan yet, and its later events change none", () => {
   const state = fromLoad(loaded({ branches: { A: branch("A", { goalCount: 2 }) } }));
-  const next = apply(state, { event: { event: "branch_goal_added", eventId: 1, traceId: "s1", time: TIME, branchId: "A", goal: goal("3"), parentId: null, goalNumbers: { 3: "3" } } });
+  const next = apply(state, { event: { event: "branch_goal_added", eventId: 1, traceId: "s1", time: TIME, branchId: "A", goal: goal("3"), parentId: null, index: null, goalNumbers: { 3: "3" } } });
   assert.equal(next.branches["A"]?.goalCount, 3);
   assert.deepEqual(next.branches["A"]?.goalTree, undefined);
 });

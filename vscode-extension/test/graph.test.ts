@@ -40,7 +40,7 @@ const STORY: Update[] = [
     ],
   }), view: view({ totalMessages: 1, totalTokens: 10, totalCost: 0.5 }) },
   event(7, "branch_started", { exploreStartId: "2", branch: branch("A") }),
-  event(8, "branch_goal_added", { branchId: "A", goal: goal("1"), parentId: null, goalNumbers: { 1: "1" } }),
+  event(8, "branch_goal_added", { branchId: "A", goal: goal("1"), parentId: null, index: null, goalNumbers: { 1: "1" } }),
   { ...event(9, "branch_message_added", { branchId: "A", message: message("assistant", 1, [text("secretly long")], { branchId: "A", goalId: "1", tokens: 7, cost: 0.25 }), affectedGoals: [{ goalId: "1", status: null, summary: null, selfStats: STATS, cumulativeStats: STATS }] }), view: view({ totalCost: 0.75, branches: { A: STATS } }) },
   event(10, "branch_goal_updated", { branchId: "A", goalId: "1", updates: { status: "completed", summary: "done" }, affectedGoals: [], currentId: null, goalNumbers: {} }),
   event(11, "branch_completed", { branchId: "A", status: "completed", summary: "it works", cumulativeStats: STATS, lastMessage: null, score: null } as never),

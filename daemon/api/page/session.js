@@ -1,6 +1,7 @@
 // The state of a session and how events change it: for the extension, its chat and graph, and the trace page. Pure.
 
 import { applyToGoals, numbered } from "./goals.js";
+import { camelKeys } from "./keys.js";
 
 /** @import { Branch, Changed, Frame, SessionView, TraceDetail, ViewUpdate } from "./shapes.js" */
 
@@ -139,7 +140,7 @@ function inPlan({ goalTree }, event) {
 
 /**
  * @param {SessionView} view
- * @param {Frame} event event of a branch; without the `branch_` prefix it is the same event of a plan
+ * @param {Frame} event event of a branch
  * @param {(branch: Branch) => Partial<Branch>} [also] further changes of the branch
  * @returns {Partial<SessionView>}
  */
@@ -147,8 +148,19 @@ function inBranch({ branches }, event, also = () => ({})) {
   const { branchId } = event;
   const branch = own(branches, branchId);
   if (!branch) return {};
-  const goalTree = branch.goalTree && { goalTree: numbered(applyToGoals(branch.goalTree, { ...event, event: event.event.replace("branch_", "") }), event["goalNumbers"]) };
+  const goalTree = branch.goalTree && { goalTree: numbered(applyToGoals(branch.goalTree, ofPlan(event)), event["goalNumbers"]) };
   return { branches: { ...branches, [branchId]: { ...branch, ...also(branch), ...goalTree } } };
+}
+
+/**
+ * Returns an event of a branch as the event of its own plan: without the `branch_` prefix, and moves and removals by name.
+ * @param {Frame} event
+ * @returns {Frame}
+ */
+function ofPlan(event) {
+  const { removed, ...moved } = camelKeys(event["updates"] ?? {});
+  if (removed) return { ...event, event: "goal_removed" };
+  return "beforeId" in moved ? { ...event, ...moved, event: "goal_moved" } : { ...event, event: event.event.replace("branch_", "") };
 }
 
 /** @type {Change} */

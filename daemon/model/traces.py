@@ -163,6 +163,8 @@ class ViewUpdate(Model):
     """New values of a session's status, totals and numbers, ready to show; null: unchanged."""
 
     status: TraceStatus | None = None
+    awaits_choice: tuple[str, ...] | None = None
+    """Goals of the explorations whose branches the user has to choose from now."""
     total_messages: Count | None = None
     total_tokens: Count | None = None
     """Sent and received, also by branches and sub-agents."""

@@ -51,6 +51,7 @@ class Projection:
         trace = self._head.trace
         return {
             "status": self._head.status,
+            "awaits_choice": tuple(self._head.children.awaited),
             "total_messages": trace.message_count,
             "total_tokens": trace.usage.total,
             "total_cost": trace.total_cost,

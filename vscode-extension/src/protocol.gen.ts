@@ -2747,6 +2747,8 @@ export interface Usage {
 /** New values of a session's status, totals and numbers, ready to show; null: unchanged. */
 export interface ViewUpdate {
   status: TraceStatus | null;
+  /** Goals of the explorations whose branches the user has to choose from now. */
+  awaitsChoice: string[] | null;
   totalMessages: Count | null;
   /** Sent and received, also by branches and sub-agents. */
   totalTokens: Count | null;

@@ -112,16 +112,14 @@ test("what was used is marked, wholly or in parts", () => {
   assert.deepEqual(chosen("A:src/a.py, B:docs"), [true, true]);
 });
 
-const notice = (eventId: number, code: string, shown?: Partial<ViewUpdate>): ReturnType<typeof event> =>
+const notice = (eventId: number, code: string, shown: Partial<ViewUpdate>): ReturnType<typeof event> =>
   event(eventId, "notice", { level: "info", text: "Chosen.", code, about: "1", exitCode: null }, shown);
 
-test("that the daemon waits for a choice is told by notices, and ends with the turn", () => {
-  const state = played({ event: started(1, branch("A")) }, event(2, "turn_started", { promptId: "p" }), notice(3, "explore_choice_awaited"));
+test("the daemon tells whether it waits for a choice", () => {
+  const state = played({ event: started(1, branch("A")) }, notice(2, "explore_choice_awaited", { awaitsChoice: ["1"] }));
   assert.equal(explorationOf(state, "1").awaits, true);
-  const made = apply(state, notice(4, "explore_choice_made"));
-  assert.equal(explorationOf(made, "1").awaits, false);
-  const over = apply(state, event(4, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" }));
-  assert.equal(explorationOf(over, "1").awaits, false);
+  assert.equal(explorationOf(apply(state, event(3, "turn_started", { promptId: "p" }, { status: "running" })), "1").awaits, true);
+  assert.equal(explorationOf(apply(state, notice(3, "explore_choice_made", { awaitsChoice: [] })), "1").awaits, false);
 });
 
 test("a session has the status that the daemon sends, also when the review of a picked branch is rejected", () => {

@@ -68,21 +68,12 @@ const CHANGES = {
   goal_updated: inPlan,
   goal_moved: inPlan,
   goal_removed: inPlan,
-  message_added: (view, event) => ({
-    ...inPlan(view, event),
-    // The explore call has its result: a branch was chosen, by the user or the model.
-    awaits: event["message"]?.content?.some((/** @type {any} */ part) => part.type === "tool_result" && part.name === "explore") ? [] : view.awaits,
-  }),
+  message_added: inPlan,
   session_updated(view, event) {
     const { updates } = event;
     const told = Object.fromEntries(["title", "summary", "model", "agent", "mode"].filter((name) => updates && name in updates).map((name) => [name, updates[name]]));
     const task = typeof updates?.mission === "string" ? { task: updates.mission } : {};
     return { ...inPlan(view, event), trace: { ...view.trace, ...told, ...task } };
-  },
-  turn_ended: () => ({ awaits: [] }),
-  notice({ awaits }, { code, about }) {
-    if (code === AWAITED) return { awaits: [...awaits.filter((one) => one !== about), about] };
-    return code === MADE ? { awaits: awaits.filter((one) => one !== about) } : undefined;
   },
   branch_started(view, { branch, exploreStartId }) {
     if (!branch?.id) return undefined;
@@ -105,21 +96,16 @@ const CHANGES = {
   subagent_completed: withSubagent,
 };
 
-/** The daemon waits for the user to choose a branch of the exploration in `about`. @type {import("./shapes").Awaited} */
-export const AWAITED = "explore_choice_awaited";
-/** It no longer does. @type {import("./shapes").Made} */
-const MADE = "explore_choice_made";
-
 /** Events that change this state directly, in addition to `view`. @type {ReadonlySet<string>} */
 export const TOLD = new Set(Object.keys(CHANGES));
 
 /**
- * Applies what the daemon sends with an event: status, totals, numbers of goals and the stats of branches.
+ * Applies what the daemon sends with an event: status, totals, numbers of goals, awaited choices and the stats of branches.
  * @param {SessionView} view
  * @param {ViewUpdate} update
  * @returns {Partial<SessionView>}
  */
-function shown({ trace, goalTree, branches }, { goalNumbers, status, totalMessages, totalTokens, totalCost, unpricedTokens, branches: stats }) {
+function shown({ trace, goalTree, branches, awaits }, { goalNumbers, awaitsChoice, status, totalMessages, totalTokens, totalCost, unpricedTokens, branches: stats }) {
   const told = Object.entries({ status, totalMessages, totalTokens, totalCost, unpricedTokens }).filter(([, value]) => value != null);
   const worked = Object.entries(stats ?? {}).flatMap(([id, cumulativeStats]) => {
     const branch = own(branches, id);
@@ -128,6 +114,7 @@ function shown({ trace, goalTree, branches }, { goalNumbers, status, totalMessag
   return {
     trace: told.length > 0 ? { ...trace, ...Object.fromEntries(told) } : trace,
     goalTree: numbered(goalTree, goalNumbers),
+    awaits: awaitsChoice ?? awaits,
     branches: worked.length > 0 ? { ...branches, ...Object.fromEntries(worked) } : branches,
   };
 }

@@ -7,8 +7,6 @@ import type * as protocol from "../../../vscode-extension/src/protocol.gen";
 type Known<T, K extends keyof T> = Pick<T, K> & Partial<T>;
 
 export type { AffectedGoal, BranchStatus, GoalStatus, TraceStatus, ViewUpdate } from "../../../vscode-extension/src/protocol.gen";
-export type Awaited = typeof protocol.NoticeCode.CHOICE_AWAITED;
-export type Made = typeof protocol.NoticeCode.CHOICE_MADE;
 export type GoalStats = Known<protocol.GoalStats, "messageCount" | "totalTokens" | "totalCost">;
 export type Goal = Known<Omit<protocol.Goal, "selfStats" | "cumulativeStats">, "id" | "description" | "status"> & { selfStats?: GoalStats; cumulativeStats?: GoalStats };
 

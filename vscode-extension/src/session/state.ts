@@ -26,7 +26,7 @@ import {
 } from "../protocol.gen";
 import { numbered } from "../../../daemon/api/page/goals.js";
 import { camelKeys } from "../../../daemon/api/page/keys.js";
-import { applyEvent as applyToView, AWAITED } from "../../../daemon/api/page/session.js";
+import { applyEvent as applyToView } from "../../../daemon/api/page/session.js";
 import type { SessionView } from "../../../daemon/api/page/shapes";
 import { goalLine } from "../goals/model";
 import { restoredLine } from "../history/format";
@@ -99,6 +99,8 @@ export interface SessionState extends SessionView {
 export type Update = { event: Event; view?: ViewUpdate | null } | { delta: Delta } | { meter: Meter };
 
 const OUTPUT_KEPT = 20_000;
+/** Code of the notice that the user has to choose a branch. */
+const AWAITED = "explore_choice_awaited";
 
 export function fromLoad(loaded: SessionLoadResult): SessionState {
   const { streaming } = loaded;

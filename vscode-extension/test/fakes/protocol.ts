@@ -56,7 +56,7 @@ export function session(over: Partial<SessionInfo> = {}): SessionInfo {
 
 /** What changed of what is shown. */
 export function view(over: Partial<ViewUpdate>): ViewUpdate {
-  return { status: null, totalMessages: null, totalTokens: null, totalCost: null, unpricedTokens: null, usage: null, goalNumbers: null, branches: null, ...over };
+  return { status: null, awaitsChoice: null, totalMessages: null, totalTokens: null, totalCost: null, unpricedTokens: null, usage: null, goalNumbers: null, branches: null, ...over };
 }
 
 export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult {

@@ -78,7 +78,8 @@ async def test_rejected_review_leaves_the_choice_open(tmp_path: Path) -> None:
         explored(session, {"A": [created("a.py", "a\n")]})
         session.record.shown()
         task = await waiting(session)
-        assert session.record.view is not None and session.record.view.status == "waiting"
+        view = session.record.view
+        assert view is not None and (view.status, view.awaits_choice) == ("waiting", ("1",))
         pick = picking(session, "A")
         await bench.answer("reject")
         with pytest.raises(PermissionDeniedError):
@@ -90,6 +91,7 @@ async def test_rejected_review_leaves_the_choice_open(tmp_path: Path) -> None:
         leave_to_model(session, "1", "VS Code")
         assert "VS Code lets you choose:" in await task
         assert (session.status, session.state.status) == ("idle", "idle")
+        assert session.record.shown().awaits_choice == ()
 
 
 async def test_user_may_choose_none_of_the_branches(tmp_path: Path) -> None:

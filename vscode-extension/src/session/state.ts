@@ -99,8 +99,6 @@ export interface SessionState extends SessionView {
 export type Update = { event: Event; view?: ViewUpdate | null } | { delta: Delta } | { meter: Meter };
 
 const OUTPUT_KEPT = 20_000;
-/** Code of the notice that the user has to choose a branch. */
-const AWAITED = "explore_choice_awaited";
 
 export function fromLoad(loaded: SessionLoadResult): SessionState {
   const { streaming } = loaded;
@@ -298,7 +296,7 @@ function noticeOf(event: Event, items: readonly Item[], before: GoalTree, after:
     }
     case "notice":
       // The exploration's card shows the question.
-      return event.code === AWAITED ? undefined : line(event.level, event.text, event.code);
+      return event.code === NoticeCode.CHOICE_AWAITED ? undefined : line(event.level, event.text, event.code);
     case "permission_replied":
       return event.reply === "always" && event.remembered?.length ? line("info", rememberedLine(event.remembered, event.scope), "granted") : undefined;
     case "permission_forgotten":

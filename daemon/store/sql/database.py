@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ SILENT_S = 60
 """How long PostgreSQL may leave a connection without an answer, unless its user says otherwise."""
 _BUSY_S = 30.0
 """How long SQLite waits for another program that writes."""
+_PAUSE_S = 0.01
 _LOCK = 0x676F616C
 """PostgreSQL's advisory lock under which one program at a time migrates."""
 
@@ -197,8 +199,19 @@ def _sqlite(found: URL) -> Engine:
 
 def _shared(connection: sqlite3.Connection, _record: object) -> None:
     """Let others read while this writes."""
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL"):
-        connection.execute(f"PRAGMA {pragma}")
+    import sqlite3
+
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            break
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait itself when two switch the mode of a new file at once.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -116,6 +117,18 @@ def test_migrations_make_the_tables_of_the_schema(store: SqlTraceStore) -> None:
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"include_object": compared})
         assert compare_metadata(context, metadata) == []
+
+
+def test_a_new_file_that_another_program_writes_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _seconds: other.execute("COMMIT"))
+        monkeypatch.setattr("daemon.store.sql.database.time", clock)
+        open_database(f"sqlite:///{path}").dispose()
+        assert not other.in_transaction
 
 
 def test_programs_that_open_a_new_database_at_once_agree(tmp_path: Path) -> None:

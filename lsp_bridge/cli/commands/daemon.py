@@ -1,4 +1,4 @@
-"""The small commands: start, status, sessions, cancel, stop."""
+"""``goalwright start``, ``status``, ``stop``: the daemon of a folder."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import contextlib
 import os
 import signal
 import time
-from typing import Any
 
 from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import ConnectionLostError, DaemonError, Greeting
 from lsp_bridge.cli.commands.session_command import (
-    SessionConnection,
     connected,
-    session_command,
     tell_problems,
 )
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, reporting
 from lsp_bridge.cli.launch import runtime_paths
 from lsp_bridge.cli.preloaded import PRELOADER, preloader_pid
-from lsp_bridge.cli.text import clean, one_line, pad, shown_line, state, table
+from lsp_bridge.cli.text import clean, one_line, pad, shown_line
 from tools.files.regular_files import is_real_folder
-from tools.json_access import integer, mapping, mappings, number, string
+from tools.json_access import integer, number, string
 from tools.localization import t
 from tools.text.amounts import duration
 
@@ -93,48 +90,6 @@ async def status(cli: Invocation) -> None:
         cli.console.line(f"{pad(f'{name}:', 11)}{one_line(value)}")
     for notice in filter(None, (string(found.get("modelNotice")), string(found.get("notice")))):
         cli.console.line(f"\n{clean(notice)}")
-
-
-@reporting()
-async def sessions(cli: Invocation) -> None:
-    """``goalwright sessions``: newest first, to continue with ``run --session ID``."""
-    console = cli.console
-    async with connected(cli, timeout_s=_REQUEST_S) as client:
-        found = await client.request("goalwright/session/list", {}, _REQUEST_S)
-    if cli.wrote_json(found):
-        return
-    for left in mappings(found.get("unreadable")):
-        name, why = one_line(string(left.get("sessionId"))), one_line(string(left.get("why")))
-        console.warn(t("cannot be listed: {name}: {why}", name=name, why=why))
-    rows = [_session_row(info) for info in mappings(found.get("sessions"))]
-    if not rows:
-        console.write(t("No sessions in {workspace} yet.\n", workspace=cli.workspace))
-    for line in table(rows):
-        console.row(line)
-    if found.get("more") is True:
-        console.write(t("… and older sessions\n"))
-
-
-def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
-    trace = mapping(info.get("trace"))
-    when = string(trace.get("updatedAt"))[:16].replace("T", " ")
-    title = one_line(string(trace.get("title")) or string(trace.get("summary"))) or t("(no title)")
-    if info.get("foreign") is True:
-        title += t(" (came with the folder)")
-    return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
-
-
-@session_command()
-async def cancel(cli: Invocation, asked: SessionConnection) -> None:
-    """``goalwright cancel``: end the running turn, whichever client began it."""
-    found = await asked.request("goalwright/session/cancel")
-    if found.get("canceled") is not True:
-        # It may not exist, which is an error, or be a turn that waits since a daemon ended.
-        await asked.load()
-        found = await asked.request("goalwright/session/cancel")
-    if not cli.wrote_json({"sessionId": asked.session, **found}):
-        canceled = found.get("canceled") is True
-        cli.console.line(t("Canceled.") if canceled else t("Nothing is running in the session."))
 
 
 @reporting()

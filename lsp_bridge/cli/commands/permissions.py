@@ -1,4 +1,4 @@
-"""``goalwright permissions``, ``mode``, ``trust`` and ``jobs``: permissions without approval, and running commands."""
+"""``goalwright permissions``, ``mode`` and ``trust``: what runs without approval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from daemon.runtime import state_dir
 from daemon.workspace_key import real_workspace
 from lsp_bridge.cli.commands.session_command import (
-    REQUEST_S,
     CommandFailedError,
     SessionConnection,
     session_command,
@@ -118,60 +117,6 @@ async def mode(cli: Invocation, asked: SessionConnection, *, mode: str | None) -
         info = mapping((await asked.request("goalwright/session/set", mode=mode)).get("session"))
     if not cli.wrote_json({"sessionId": asked.session, "mode": info.get("mode"), "trust": info.get("trust")}):
         cli.console.write(f"{clean(string(info.get('mode')))}\n")
-
-
-@session_command(needed=False)
-async def jobs(cli: Invocation, asked: SessionConnection, *, kill: str | None) -> None:
-    """List the commands in the background, or stop the one with the id ``kill``."""
-    # List the jobs of all sessions, unless one is named: the list must not depend on the last used session.
-    about = {"sessionId": cli.session} if cli.session else {}
-    found = await asked.client.request("goalwright/job/list", about, REQUEST_S)
-    entries = mappings(found.get("jobs"))
-    if kill is not None:
-        params = {"sessionId": _session_of(kill, entries), "jobId": kill}
-        found = await asked.client.request("goalwright/job/kill", params, REQUEST_S)
-        entries = [mapping(found.get("job"))]
-    if cli.wrote_json(found):
-        return
-    for job in entries:
-        cli.console.line(_job_line(job))
-    if not entries:
-        cli.console.write(t("No background jobs are running.\n"))
-
-
-def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
-    """Return the session that a job belongs to; running ones first. Raises CommandFailedError."""
-    named = [job for job in jobs if job.get("jobId") == job_id]
-    running = [job for job in named if job.get("exitCode") is None]
-    found, name = [string(job.get("sessionId")) for job in running or named], shown_line(job_id)
-    if not found:
-        raise CommandFailedError(t("There is no job {job_id}. `goalwright jobs` lists them.", job_id=name))
-    if len(found) > 1:
-        sessions = ", ".join(found)
-        raise CommandFailedError(
-            t(
-                "Several sessions have a job {job_id}. Name one with --session ({found}).",
-                job_id=name,
-                found=sessions,
-            )
-        )
-    return found[0]
-
-
-def _job_line(job: dict[str, Any]) -> str:
-    code = job.get("exitCode")
-    state = t("running") if code is None else t("ended, exit code {code}", code=code)
-    output = string(job.get("outputFile"))
-    return shown_line(
-        t(
-            "{job_id}  {state}  {command}  (session {session_id}){part}",
-            job_id=string(job.get("jobId")),
-            state=state,
-            command=string(job.get("command")),
-            session_id=string(job.get("sessionId")),
-            part=f"  → {output}" if output else "",
-        )
-    )
 
 
 def trust(cli: Invocation, *, remove: bool) -> int:

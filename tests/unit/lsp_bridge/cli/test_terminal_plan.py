@@ -1,4 +1,4 @@
-"""``goalwright goals``, ``goal``, ``context``, ``compact`` and ``budget`` against a daemon without a mind."""
+"""``goalwright goals``, ``goal``, ``context``, ``sessions``, ``compact``, ``budget``, against a fake daemon."""
 
 from __future__ import annotations
 
@@ -401,3 +401,24 @@ async def test_limits_on_the_command_line(
 def test_amounts_are_formatted_for_people() -> None:
     assert [tokens(1), tokens(1234567)] == ["1 token", "1,234,567 tokens"]
     assert [share(0, 0), share(1, 1000), share(0, 5), share(2, 3)] == ["0 %", "<1 %", "0 %", "67 %"]
+
+
+async def test_sessions_are_listed_with_time_state_and_title(terminal: Terminal) -> None:
+    mine = {"traceId": "s1", "updatedAt": "2026-11-23T10:04:59Z", "title": "Round\nprices"}
+    theirs = {"traceId": "s2", "updatedAt": "2026-11-22T09:00:00Z", "title": ""}
+    listed: dict[str, Any] = {
+        "sessions": [
+            {"trace": mine, "status": "waiting", "foreign": False},
+            {"trace": theirs, "status": "idle", "foreign": True},
+        ],
+        "unreadable": [{"sessionId": "s3", "why": "not JSON"}],
+        "more": True,
+    }
+    terminal.answer("goalwright/session/list", listed)
+    assert await terminal.play("sessions") == 0
+    assert terminal.lines == [
+        "s1  2026-11-23 10:04  waiting  Round prices",
+        "s2  2026-11-22 09:00  idle     (no title) (came with the folder)",
+        "… and older sessions",
+    ]
+    assert "cannot be listed: s3: not JSON" in terminal.told

@@ -8,10 +8,9 @@ A branch and a sub-agent are sessions: their messages, goals and events come by 
 from typing import Literal
 
 from daemon.model.branches import BranchMeta, SubagentMeta
-from daemon.model.messages import StopReason
 from daemon.model.permissions import FileDiff
 from daemon.model.stored_model import Model
-from lsp_bridge.protocol.sessions import SessionInfo, SessionParams
+from lsp_bridge.protocol.sessions import SessionParams
 
 
 class ExploreListParams(SessionParams):
@@ -134,30 +133,3 @@ class AgentListResult(Model):
 
     agents: tuple[AgentInfo, ...]
     problems: tuple[str, ...] = ()
-
-
-class PlanReplanParams(SessionParams):
-    """Replan from here. ``reason``: what is wrong with the plan, in the user's words."""
-
-    reason: str = ""
-
-
-class PlanReplanResult(Model):
-    """The plan was made, or the reason why not. Sent when that is known; a running turn continues by the new plan."""
-
-    stop_reason: StopReason
-    detail: str = ""
-
-
-class PlanBuildParams(SessionParams):
-    """The user hands the plan of a planning session over to the building agent."""
-
-    start: bool = True
-    """Begin to build at once; else the client sends ``PlanBuildResult.prompt`` itself."""
-
-
-class PlanBuildResult(Model):
-    """The session, whose agent builds from now on, and with which prompt that begins."""
-
-    session: SessionInfo
-    prompt: str

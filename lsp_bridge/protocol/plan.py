@@ -1,16 +1,12 @@
-"""The protocol's messages about the plan and the context: the user's changes of goals, and the model's input.
+"""The protocol's messages about the plan: the user's changes of goals, planning again, and building.
 
 See ``lsp_bridge.protocol.sessions`` for the rules.
 """
 
-from typing import Any, Literal
-
-from daemon.model.choices import TakingOver
-from daemon.model.messages import Part
-from daemon.model.meters import Meter
+from daemon.model.messages import StopReason
 from daemon.model.permissions import FileDiff
 from daemon.model.stored_model import Model
-from lsp_bridge.protocol.sessions import SessionParams
+from lsp_bridge.protocol.sessions import SessionInfo, SessionParams
 
 
 class GoalAddParams(SessionParams):
@@ -71,57 +67,28 @@ class GoalResult(Model):
     """Files that were undone on disk."""
 
 
-class ContextPart(Model):
-    """A layer of the next request, or the messages of one goal, with its share of the tokens (estimated)."""
+class PlanReplanParams(SessionParams):
+    """Replan from here. ``reason``: what is wrong with the plan, in the user's words."""
 
-    layer: Literal["system", "tools", "messages", "plan"]
-    name: str
-    """E.g. ``agent``, ``environment``, ``instructions …/AGENTS.md``; for messages the goal's number and description, or
-    the instruction file that came with a result."""
-    goal_id: str | None = None
-    tokens: int
+    reason: str = ""
 
 
-class ContextMessage(Model):
-    """A message as the model would get it."""
+class PlanReplanResult(Model):
+    """The plan was made, or the reason why not. Sent when that is known; a running turn continues by the new plan."""
 
-    role: Literal["user", "assistant", "tool"]
-    goal_id: str | None = None
-    kind: Literal["message", "goal_summary", "compaction", "history"] = "message"
-    """``goal_summary`` replaces the messages of an ended goal; ``history`` is the rest of a past turn."""
-    tokens: int
-    content: tuple[Part, ...]
+    stop_reason: StopReason
+    detail: str = ""
 
 
-class ContextTool(Model):
-    """A tool as offered to the model."""
+class PlanBuildParams(SessionParams):
+    """The user hands the plan of a planning session over to the building agent."""
 
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-
-
-class ContextResult(Model):
-    """The exact next input of the model, if the user sent nothing more."""
-
-    model: str
-    system: tuple[str, ...]
-    tools: tuple[ContextTool, ...]
-    messages: tuple[ContextMessage, ...]
-    tail: str
-    """The plan at the end of the last message (empty when it is part of the system prompt)."""
-    parts: tuple[ContextPart, ...]
-    tokens: int
-    meter: Meter
+    start: bool = True
+    """Begin to build at once; else the client sends ``PlanBuildResult.prompt`` itself."""
 
 
-class SessionCompactParams(SessionParams):
-    """Compact the context now. ``instructions``: what to keep, in the user's words."""
+class PlanBuildResult(Model):
+    """The session, whose agent builds from now on, and with which prompt that begins."""
 
-    instructions: str = ""
-
-
-class SessionHandoverParams(SessionParams):
-    """Begin a session of ``agent`` that takes over from another one (``init`` or ``execute``)."""
-
-    agent: TakingOver
+    session: SessionInfo
+    prompt: str

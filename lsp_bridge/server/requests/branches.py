@@ -1,4 +1,4 @@
-"""Requests about branches, sub-agents and agents: ``goalwright/explore/…``, ``agent/…``, ``plan/…``."""
+"""Requests about branches, sub-agents and agents: ``goalwright/explore/…``, ``agent/…``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from lsp_bridge.protocol.sessions import AnySessionParams, Empty
 from lsp_bridge.server.requests.declaration import RequestArea, refusals, request
 from tools.errors import PermissionDeniedError, ToolError
 from tools.localization import t
-from tools.process.background import Background
 from tools.text.decoding import decode
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from daemon.loop.session import Session
     from daemon.model.branches import BranchMeta
     from daemon.model.goals import Goal
-
-_BUILDING = Background("building a plan")
 
 
 class BranchRequests(RequestArea):
@@ -127,29 +124,6 @@ class BranchRequests(RequestArea):
             agents=tuple(_agent(agent, models) for agent in found.agents if agent.name != COMPACTION),
             problems=tuple(filter(None, (*found.problems, found.unread))),
         )
-
-    @request("goalwright/plan/replan", changes=True)
-    async def replan(self, params: p.PlanReplanParams) -> p.PlanReplanResult:
-        """Plan again for the remaining work; answers when the plan was made."""
-        from daemon.planner.driver import replan
-
-        self._context.check_rules()
-        session = await self._context.at_hand(params.session_id)
-        done = await replan(session, params.reason)
-        return p.PlanReplanResult(stop_reason=done.stop, detail=done.detail)
-
-    @request("goalwright/plan/build", changes=True)
-    async def build(self, params: p.PlanBuildParams) -> p.PlanBuildResult:
-        """Hand the plan over to the agent that builds."""
-        from daemon.subagents.session_handover import hand_over_plan
-
-        self._context.check_rules()
-        session = await self._context.at_hand(params.session_id)
-        prompt = await hand_over_plan(session, self._context.client_name)
-        if params.start:
-            # The session's events show the progress, so the caller need not stay.
-            _BUILDING.start(session.prompt(prompt), name=f"build {session.session_id}")
-        return p.PlanBuildResult(session=await self._context.info(session), prompt=prompt)
 
     # -- helpers --
 

@@ -8,12 +8,13 @@ from daemon.model.branches import branch_of
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.requests.branches import BranchRequests
 from lsp_bridge.server.requests.commands import CommandRequests
+from lsp_bridge.server.requests.context import ContextRequests
 from lsp_bridge.server.requests.declaration import REQUESTS, refusals
 from lsp_bridge.server.requests.history import HistoryRequests
 from lsp_bridge.server.requests.mcp import McpRequests
 from lsp_bridge.server.requests.models import ModelRequests
 from lsp_bridge.server.requests.permissions import PermissionRequests
-from lsp_bridge.server.requests.plan import ContextRequests, GoalRequests
+from lsp_bridge.server.requests.plan import PlanRequests
 from lsp_bridge.server.requests.sessions import SessionRequests
 from lsp_bridge.server.requests.trace_maintenance import TraceMaintenanceRequests
 from lsp_bridge.server.requests.traces import TraceRequests
@@ -33,7 +34,7 @@ class Requests:
             self.sessions,
             self.permissions,
             ContextRequests(context),
-            GoalRequests(context),
+            PlanRequests(context),
             HistoryRequests(context),
             BranchRequests(context),
             TraceRequests(context),

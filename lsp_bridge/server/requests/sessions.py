@@ -35,8 +35,8 @@ from daemon.store.paging import TranscriptEvents, events_after, newest_stored, t
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
+from lsp_bridge.server.requests.context import prepared
 from lsp_bridge.server.requests.declaration import RequestArea, request
-from lsp_bridge.server.requests.plan import prepared
 from tools.localization import noted, t
 from tools.text.truncate import head
 

@@ -43,7 +43,7 @@ class TrustedFolders:
     def folders(self) -> list[Path]:
         """Return all of them; none when the list is damaged."""
         stamp = stamp_of(self._file)
-        if stamp != self._known[0]:
+        if stamp is None or stamp != self._known[0]:
             # The stamp is taken first, so that the next check finds a write in between.
             try:
                 self._known = stamp, self._read()

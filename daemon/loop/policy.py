@@ -224,12 +224,17 @@ class Policy:
         # The set is kept while nothing in it changes, with all that it has compiled and decided.
         agents = tuple([(policy.agent, policy.design.rules) for policy in self._bound_by()])
         made_of = (config, tuple(self.record.main.state.granted), granted, skills, self.mode, trust, agents)
-        return self._rules.get(lambda: self.rules_under(config, trust), equal=made_of)
+        return self._rules.get(lambda: self._rules_of(config, trust, granted), equal=made_of)
 
     def rules_under(self, config: Config, trust: Trust) -> RuleSet:
         """Return the rules that would hold with other settings and trust: those of the next prompt."""
+        return self._rules_of(config, trust, self._services.permissions.keeper.rules())
+
+    def _rules_of(
+        self, config: Config, trust: Trust, grants: tuple[tuple[Rule, ...], tuple[Rule, ...]]
+    ) -> RuleSet:
         services = self._services
-        granted, granted_here = services.permissions.keeper.rules()
+        granted, granted_here = grants
         granted = (*self.skills.rules, *granted) if self.skills.rules else granted
         return RuleSet(
             config.base_rules,

@@ -55,3 +55,15 @@ def test_list_that_cannot_be_read_is_tried_again(tmp_path: Path, monkeypatch: py
         patch.setattr(Path, "read_text", too_many_open_files)
         assert known.trust(tmp_path) == "unknown"
     assert known.trust(tmp_path) == "trusted"
+
+
+def test_trust_does_not_outlive_a_list_that_came_and_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = TrustedFolders(tmp_path)
+    known.add(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("daemon.trust.stamp_of", lambda _file: None)  # written just after the look
+        assert known.trust(tmp_path) == "trusted"
+    (tmp_path / "trusted.json").unlink()
+    assert known.trust(tmp_path) == "unknown"

@@ -12,7 +12,7 @@ from daemon.config import WORKSPACE_FILE
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied, ToolStarted
 from daemon.model.meters import Metered
-from daemon.model.permissions import Grant, Scope
+from daemon.model.permissions import Grant, Rule, Scope
 from daemon.permission import grants as grants_module
 from daemon.permission.grants import GrantStore, Lasting
 from daemon.workspace_key import workspace_key
@@ -141,6 +141,22 @@ async def test_grant_withdrawn_elsewhere_ends_with_the_next_call(tmp_path: Path,
         await bench.answer("reject")
         assert (await finish(turn)).stop == "permission_denied"
         assert made(bench, "src/a.txt", "src/b.txt") == [True, False]
+
+
+async def test_grant_read_between_two_looks_is_not_kept_for_the_older_ones(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        policy, here = session.policy, tmp_path / "home/grants" / f"{workspace_key(bench.workspace)}.json"
+        elsewhere = GrantStore(tmp_path / "home/grants.json", here, bench.core.now)
+        assert policy.rules.decide("edit", "src/a.txt").action == "ask"
+        (stored,) = elsewhere.add([Grant(permission="edit", pattern="src/*.txt")], "user")
+        session.state.set_granted(
+            [Rule(permission="edit", pattern="docs/*.md", action="allow", source="session")]
+        )
+        assert policy.known_rules.decide("edit", "src/a.txt").action == "ask"
+        elsewhere.forget([stored.grant_id])
+        assert policy.rules.decide("edit", "src/a.txt").action == "ask"
+        session.state.set_granted([])  # the log has none
 
 
 async def test_building_a_request_looks_at_no_grant_file(

@@ -159,6 +159,7 @@ def close_what_is_open(
     close_calls(record, why)
     for request in list(state.pending.values()):
         record.replied(request, CANCELED)
+    state.children.awaited.clear()  # nobody waits any more, and a damaged log may lack the end of the turn
     if state.turn is not None:
         if state.open.has_prompt:
             # The prompt was taken from the queue, and only the note of that is missing.

@@ -571,7 +571,8 @@ class Session:
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """Report a failed log to all listeners: without the log, the source of truth, the turn cannot continue."""
         publish = self.services.bus.publish
-        self.record.view = ViewUpdate(status="failed")
+        self.state.children.awaited.clear()  # the calls that waited have ended, and the log does not say so
+        self.record.view = ViewUpdate(status="failed", awaits_choice=())
         publish(Notice(**self.record.here(), level="error", text=detail))
         try:
             if self.state.turn is not None:

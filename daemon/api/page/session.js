@@ -30,7 +30,7 @@ export function applyEvent(view, event) {
   if (eventId > 0 && eventId <= view.lastEventId) return view;
   const change = event["traceId"] && view.trace.traceId && event["traceId"] !== view.trace.traceId ? undefined : own(CHANGES, event.event);
   const changes = change?.(view, event);
-  if (!changes && eventId === 0) return view;
+  if (!changes && eventId === 0 && !event["view"]) return view;
   const next = { ...view, ...changes, lastEventId: changes?.lastEventId ?? Math.max(view.lastEventId, eventId) };
   return event["view"] ? { ...next, ...shown(next, event["view"]) } : next;
 }

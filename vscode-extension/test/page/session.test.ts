@@ -109,6 +109,9 @@ test("status and totals are what the daemon says beside an event; what it leaves
   // An event that was applied before brings nothing back.
   const late = after({ event: "notice", eventId: 10, view: { status: "failed" } });
   assert.equal(late.trace.status, "running");
+  // An event that could not be stored has no id, and what it says counts.
+  const failed = after({ event: "notice", level: "error", view: { status: "failed", awaitsChoice: [] } });
+  assert.equal(failed.trace.status, "failed");
 });
 
 test("frames that are unknown, of another trace, or lack what they should have change nothing", () => {

@@ -16,9 +16,10 @@ from daemon.explore.branch_choice import (
 from daemon.loop.session import Session
 from daemon.loop.undo import Restorer
 from daemon.model import notice_codes
-from daemon.model.events import BranchRemoved, Notice
+from daemon.model.events import BranchRemoved, Event, Notice
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.state.notes import notes_text
+from daemon.store.trace_store import StoreError
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Hold
@@ -70,6 +71,26 @@ async def test_explore_waits_for_the_user_choice_and_reports_it(tmp_path: Path) 
         assert session.status == "idle" and not pending_choices(session)
         assert session.state.notes == ()  # it was told already
         assert (bench.workspace / "b.py").exists() and not (bench.workspace / "a.py").exists()
+
+
+async def test_a_choice_whose_end_cannot_be_stored_waits_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=PERSON)
+        explored(session, {"A": [created("a.py", "a\n")]})
+        task = await waiting(session)
+
+        def full(_event: Event) -> int:
+            raise StoreError("no space left")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.core.store, "append", full)
+            task.cancel()
+            with pytest.raises((StoreError, asyncio.CancelledError)):
+                await task
+            session._store_failed("p", "no space left")  # pyright: ignore[reportPrivateUsage]
+        assert (session.status, pending_choices(session)) == ("idle", ())
 
 
 async def test_rejected_review_leaves_the_choice_open(tmp_path: Path) -> None:

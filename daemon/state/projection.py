@@ -67,7 +67,10 @@ class Projection:
             goal_id, touched = event.goal_id, {event.goal_id}
             if not isinstance(event, GoalRemoved):
                 touched.update(goal.goal_id for goal in event.affected_goals)
-        if all(plan.number_of(one) == before.get(one) for one in touched):
+        # The goals below one that is removed move up, and it may have had no number itself.
+        if not isinstance(event, GoalRemoved) and all(
+            plan.number_of(one) == before.get(one) for one in touched
+        ):
             return {}
         number = plan.number_of(goal_id)
         if isinstance(event, GoalAdded) and number is not None and plan.following(goal_id) is None:

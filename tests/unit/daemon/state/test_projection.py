@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.model.events import PermissionAsked, PermissionReplied, TurnEnded, TurnStarted
+from daemon.model.events import Event, GoalRemoved, PermissionAsked, PermissionReplied, TurnEnded, TurnStarted
 from daemon.model.permissions import PermissionRequest
 from daemon.model.traces import Trace
 from daemon.plan.tree import Change, PlanError, PlanTree
@@ -58,6 +59,28 @@ def merged(shown: dict[str, Any], update: dict[str, Any]) -> None:
         else:
             known[goal_id] = number
     shown.update(update)
+
+
+def test_goals_below_a_removed_one_are_renumbered() -> None:
+    session, shown = state(), dict[str, Any]()
+    projection = Projection(session, session.plan)
+
+    def follow(events: Iterable[Event]) -> None:
+        for event in events:
+            session.apply(event)
+            if (update := projection.changes(event)) is not None:
+                merged(shown, update.model_dump(exclude_unset=True))
+
+    plan = session.plan
+    for operation in (
+        lambda: plan.plan_add(["a", "b"], "", parent_id=None),
+        lambda: plan.plan_add(["below"], "", parent_id="1"),
+        lambda: plan.plan_abandon("no", plan.goals["1"]),
+    ):
+        follow(goal_event(change, "t", NOW) for change in operation())
+    # Only a damaged log removes a goal that has others below it.
+    follow([GoalRemoved(trace_id="t", time=NOW, goal_id="1")])
+    assert shown["numbers"] == plan.numbers()
 
 
 @given(

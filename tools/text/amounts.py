@@ -10,7 +10,7 @@ from tools.localization import t
 UNKNOWN = "–"
 
 _TIE = 1e-9
-"""Makes a number that is halfway round up, as JavaScript does."""
+"""Makes a number that is halfway round up, also where it is a bit less in binary, as ``format.js`` does."""
 
 
 def money(usd: float | None, unpriced: int | None = 0) -> str:

@@ -4,12 +4,19 @@ import { plural, t } from "./l10n.js";
 
 /** @import { DagEdge, DagNode, GoalStats } from "./shapes.js" */
 
+/**
+ * Rounds halves up, also those that are a bit less in binary, as Python does.
+ * @param {number} value
+ * @param {number} digits
+ */
+const fixed = (value, digits) => (value + 1e-9).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
 /** @param {number | null | undefined} count e.g. 2300 is `2.3k` */
 export function amount(count) {
   const n = count ?? 0;
   if (n < 1000) return String(n);
   const [value, unit] = n < 999_500 ? [n / 1000, "k"] : n < 999_500_000 ? [n / 1e6, "M"] : [n / 1e9, "G"];
-  return `${value < 99.95 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
+  return `${value < 99.95 ? fixed(value, 1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
 }
 
 /**
@@ -18,8 +25,8 @@ export function amount(count) {
  */
 export function money(dollars, unpriced = 0) {
   if (!dollars) return unpriced ? t("unknown price") : "";
-  const small = dollars < 0.001 ? "<$0.001" : `$${dollars.toFixed(3).replace(/0$/, "")}`;
-  const words = dollars < 0.1 ? small : `$${dollars < 1000 ? dollars.toFixed(2) : Math.round(dollars).toLocaleString("en-US")}`;
+  const small = dollars < 0.001 ? "<$0.001" : `$${fixed(dollars, 3).replace(/0$/, "")}`;
+  const words = dollars < 0.1 ? small : `$${fixed(dollars, dollars < 1000 ? 2 : 0)}`;
   return unpriced ? `≥ ${words}` : words;
 }
 
@@ -27,7 +34,7 @@ export function money(dollars, unpriced = 0) {
 export function duration(ms) {
   if (ms == null) return "";
   if (ms < 1000) return t("{0} ms", Math.round(ms));
-  if (ms < 10_000) return t("{0} s", (ms / 1000).toFixed(1));
+  if (ms < 10_000) return t("{0} s", fixed(ms / 1000, 1));
   const s = Math.round(ms / 1000);
   if (s < 60) return t("{0} s", s);
   const min = Math.floor(s / 60);

@@ -88,3 +88,21 @@ test("a child is subscribed to for as long as one of the views needs it", async 
   explorations.dispose();
   records.dispose();
 });
+
+test("a session that comes back after a preview of a damaged one is still subscribed to", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  let refuse: (error: Error) => void = () => undefined;
+  daemon.answers["session/load"] = (params) => {
+    if (params["sessionId"] === "s2") return new Promise((_, reject) => (refuse = reject));
+    throw new Error("disk busy");
+  };
+  daemon.answers["session/preview"] = () => loaded({ session: named("s2") });
+  const opening = sessions.open("s2");
+  await new Promise<void>((resolve) => sessions.onDidChange(({ kind }) => kind === "reset" && resolve()));
+  refuse(new Error("damaged"));
+  await assert.rejects(opening, /damaged/);
+  await settled();
+  assert.equal(sessions.sessionId, "s1");
+  assert.deepEqual(subscribed(daemon), ["s1"]);
+});

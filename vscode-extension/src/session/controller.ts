@@ -91,7 +91,7 @@ export class SessionController extends Observable<Change> {
   /** True while messages from the disk stand for a session that is being opened: its requests are not known yet. */
   previewed = false;
 
-  private loading: { sessionId: string; updates: Update[] } | undefined;
+  private loading: { sessionId: string; updates: Update[]; back: string | undefined } | undefined;
   private loads = 0;
   private empty: EmptyChat = { agent: undefined };
   private readonly sent = new Map<string, Sent>();
@@ -156,9 +156,9 @@ export class SessionController extends Observable<Change> {
   /** Open a session. Throws the daemon's error when the session does not exist. */
   async open(sessionId: string): Promise<void> {
     const load = ++this.loads;
-    this.loading = { sessionId, updates: [] };
-    this.tellShown();
     const { state: before, previewed } = this;
+    this.loading = { sessionId, updates: [], back: this.sessionId };
+    this.tellShown();
     const preview = setTimeout(() => void this.preview(sessionId, load), PREVIEW_AFTER_MS);
     let loaded: SessionLoadResult;
     try {
@@ -166,8 +166,8 @@ export class SessionController extends Observable<Change> {
     } catch (error) {
       if (load === this.loads) {
         this.loading = undefined;
-        this.tellShown();
-        if (this.previewed) {
+        if (!this.previewed) this.tellShown();
+        else {
           this.show(before, previewed);
           // What happened in that session meanwhile was not kept.
           if (before && this.sessionId !== sessionId) void this.resume();
@@ -208,7 +208,7 @@ export class SessionController extends Observable<Change> {
   }
 
   private tellShown(): void {
-    this.daemon.show(this, [this.sessionId, this.loading?.sessionId]);
+    this.daemon.show(this, [this.sessionId, this.loading?.sessionId, this.loading?.back]);
   }
 
   /** Return the plan of a branch. If not all events of the branch arrived here, it is loaded first, and `onDidChange` fires then. */

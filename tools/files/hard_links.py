@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 5000
 MAX_S = 0.1
-_HOME_FOLDERS = (
-    "",
-    *SECRET_FOLDERS,
-    *dict.fromkeys(name.rpartition("/")[0] for name in SECRET_FOLDERS if "/" in name),
-)
+_HOME_FOLDERS = ("", *dict.fromkeys(name.rpartition("/")[0] for name in SECRET_FOLDERS if "/" in name))
+"""Folders of the home with secrets among other things: what lies below them is not looked at."""
 _PASSED_BY = frozenset({"node_modules", ".venv", "__pycache__", "objects"})
 
 
@@ -54,7 +51,7 @@ def _entries(workspace: Path) -> Iterator[os.DirEntry[str]]:
     home = Path(os.path.realpath(Path.home()))
     for folder in (*(home / name for name in _HOME_FOLDERS), workspace / ".git"):
         yield from _listed(folder)
-    waiting = [workspace]
+    waiting = [*(home / name for name in SECRET_FOLDERS), workspace]
     while waiting:
         below: list[Path] = []
         for entry in _listed(waiting.pop(0)):

@@ -153,7 +153,12 @@ async def test_a_hard_link_is_asked_about_by_its_protected_name(ctx: FakeToolCon
 
 
 @pytest.mark.parametrize(
-    "name", [*(name if "." in name[1:] else f"{name}/key" for name in SECRET_FOLDERS), ".netrc"]
+    "name",
+    [
+        *(name if "." in name[1:] else f"{name}/key" for name in SECRET_FOLDERS),
+        ".netrc",
+        ".aws/sso/cache/a.json",
+    ],
 )
 async def test_a_hard_link_to_a_secret_of_the_home_is_asked_about(
     ctx: FakeToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -106,7 +106,7 @@ async def in_thread(
 ) -> T:
     """Do blocking work in a thread of ``pool``. Canceled, it stops the work and returns when none of it runs.
 
-    ``undo``: lets go of the result of work that was canceled just when it was done. Raises CopyError, also for failures
+    ``undo``: releases the result of work that was canceled just when it was done. Raises CopyError, also for failures
     of the disk and damaged indices.
     """
     stop = CancelToken()

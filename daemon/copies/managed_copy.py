@@ -63,7 +63,7 @@ class ManagedCopy(WorkingCopy):
 
 
 class _HeldBase(Struct, Generic[T]):
-    """A base from which copies can be opened, until its owner lets go of it.
+    """A base from which copies can be opened, until its owner releases it.
 
     That may be after its last copy is closed: with ``max_parallel`` 1 the next branch is opened only then, and must
     start from the same files, whatever the user has changed in the workspace meanwhile.

@@ -51,8 +51,7 @@ class GoalStatuses:
             return NOWHERE
         chain: dict[str, Goal] = {}
         at: str | None = goal_id
-        # A damaged log may have lost a parent, or contain a cycle.
-        while at is not None and at in goals and at not in chain and at not in self._known:
+        while at is not None and at not in self._known:
             chain[at] = goals[at]
             at = goals[at].parent_id
         status = self._known.get(at or "", NOWHERE)

@@ -143,7 +143,7 @@ async def test_grant_withdrawn_elsewhere_ends_with_the_next_call(tmp_path: Path,
         assert made(bench, "src/a.txt", "src/b.txt") == [True, False]
 
 
-async def test_grant_read_between_two_looks_is_not_kept_for_the_older_ones(tmp_path: Path) -> None:
+async def test_grant_read_between_two_looks_is_not_kept_as_known(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         policy, here = session.policy, tmp_path / "home/grants" / f"{workspace_key(bench.workspace)}.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from daemon.model import notice_codes
 from daemon.store.sql.replica import Replica
 from tools.localization import t
 
@@ -98,4 +99,4 @@ class Outlets:
         main = [session for session in self._sessions.values() if session.parent is None]
         working = [session for session in self._sessions.values() if session.running]
         for session in working or main:  # later ones say it with their first prompt
-            session.record.notice_once(text, "telemetry")
+            session.record.notice_once(text, notice_codes.TELEMETRY)

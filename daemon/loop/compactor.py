@@ -237,7 +237,7 @@ class Compactor:
                 count=len(sequences),
                 after=after,
             ),
-            "pruned",
+            notice_codes.PRUNED,
         )
         return True
 

@@ -261,7 +261,7 @@ class Session:
 
     def notify_untrusted(self) -> None:
         """Notify the user once that the folder's instructions are not obeyed, and how to change that."""
-        self.record.notice_once(t(NOT_TRUSTED), "trust", level="info")
+        self.record.notice_once(t(NOT_TRUSTED), notice_codes.TRUST, level="info")
 
     def asked(self, request: PermissionRequest) -> None:
         self.record.asked(request)

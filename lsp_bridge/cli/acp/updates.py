@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from acp import helpers, schema
 
+from daemon.model import notice_codes
 from lsp_bridge.cli.acp.content import (
     KINDS,
     PLAN_TOOLS,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         | schema.UsageUpdate
     )
 
-_QUIET = ("run_limit", "written_call")
+_QUIET = (notice_codes.RUN_LIMIT, notice_codes.WRITTEN_CALL)
 """Notices that the answer to the prompt repeats."""
 _MOST_REPLAYED = 32 * 1024 * 1024
 """Characters of base64 in attachments of earlier prompts; further ones are only named."""

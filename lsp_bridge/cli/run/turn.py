@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lsp_bridge.cli.run.conversation import Conversation, Opened
 
 _EXIT_CODES = {"end_turn": EXIT_OK, "permission_denied": EXIT_DENIED, "canceled": EXIT_CANCELED}
-_LIMIT, _WRITTEN = ("run_limit", "warning"), ("written_call", "error")
+_LIMIT, _WRITTEN = (notice_codes.RUN_LIMIT, "warning"), (notice_codes.WRITTEN_CALL, "error")
 """Codes and levels of the notices about the end of a turn: at a limit; with a tool call that was written as text."""
 NOTHING_DONE = noted(
     "nothing was done: no model is set up, so the built-in demo answered. Set "

@@ -36,10 +36,10 @@ Write = Callable[[str], None]
 
 _OUTPUT_TAIL = 8
 _SAID_AT_THE_END = (
-    ("run_limit", "warning"),
-    ("written_call", "warning"),
-    ("written_call", "error"),
-    ("demo", "info"),
+    (notice_codes.RUN_LIMIT, "warning"),
+    (notice_codes.WRITTEN_CALL, "warning"),
+    (notice_codes.WRITTEN_CALL, "error"),
+    (notice_codes.DEMO, "info"),
 )
 """Codes and levels of notices that the end of a run repeats."""
 _CLEAR_LINE = "\r\x1b[K"

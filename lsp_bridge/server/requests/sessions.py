@@ -16,6 +16,7 @@ from daemon.demo import prompt_for
 from daemon.explore.branch_choice import pending_choices
 from daemon.loop.attachments import attached
 from daemon.loop.mentions import switch_alone, switch_to
+from daemon.model import notice_codes
 from daemon.model.branches import root_of
 from daemon.model.events import (
     Delta,
@@ -383,17 +384,17 @@ class SessionRequests(RequestArea):
         """Show the user problems of the settings and the like at a session's first prompt, and of telemetry at the next
         one: by then a client listens."""
         if problem := self._core.outlets.telemetry_problem:
-            session.record.notice_once(problem, "telemetry")
+            session.record.notice_once(problem, notice_codes.TELEMETRY)
         if session.state.messages or session.running:
             return
         config = session.config
         for problem in (*self._core.storage_problems(), *config.problems, *self._core.grants.problems()):
             if problem:
-                session.notice("warning", problem, "config")
+                session.notice("warning", problem, notice_codes.CONFIG)
         if notice := _mode_notice(config, session.trust):
-            session.notice("warning", notice, "mode")
+            session.notice("warning", notice, notice_codes.MODE)
         if choice.notice and session.model == choice.model:
-            session.notice("info", choice.notice, "demo" if choice.demo else "model")
+            session.notice("info", choice.notice, notice_codes.DEMO if choice.demo else notice_codes.MODEL)
 
 
 def _told(told: TranscriptEvents) -> tuple[p.TranscriptNotice, ...]:

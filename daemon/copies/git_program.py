@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from daemon.copies import die_with_parent
 from daemon.copies.working_copy import MOST_BYTES, CopyError
-from daemon.files.git import object_sizes
-from daemon.files.git_runner import git_command, run
+from daemon.files.git import git_command, object_sizes, run
 from daemon.files.index_file import BadIndexError
 from tools.process.background import finish
 from tools.process.environment import git_environment

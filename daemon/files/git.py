@@ -4,6 +4,7 @@ monitor, no fetching of missing objects. Blocking: call it in a thread.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -12,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.cooperative import cooperatively
-from daemon.files.git_runner import git_command, run
 from daemon.files.index_file import FILE, BadIndexError, entries, extensions
 from tools.files.regular_files import read_regular
-from tools.process.environment import git_environment
+from tools.process.environment import GIT_ASKED, git_environment
 from tools.process.programs import find_program
+from tools.search.ripgrep import SLOW_S, endless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from daemon.files.index_file import IndexLine
 
@@ -51,7 +53,7 @@ class Git:
         if program is None:
             return None
         asked = ("rev-parse", "--show-toplevel", "--git-path", "index", "--show-object-format")
-        lines = _run(program, workspace, asked).decode("utf-8", "surrogateescape").split("\n")
+        lines = _output(program, workspace, asked).decode("utf-8", "surrogateescape").split("\n")
         if len(lines) < 3:
             return None
         top = Path(os.path.realpath(lines[0]))
@@ -150,7 +152,7 @@ class Git:
         }
 
     def _ask(self, *args: str, given: bytes = b"") -> bytes:
-        return _run(self._program, self._workspace, args, given)
+        return _output(self._program, self._workspace, args, given)
 
 
 def object_sizes(listing: bytes) -> Iterator[tuple[bytes, int]]:
@@ -178,7 +180,50 @@ def blobs_in(data: bytes, oids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]
             at += size + 1
 
 
-def _run(program: str, folder: Path, args: Sequence[str], given: bytes = b"") -> bytes:
+def git_command(program: str, *args: str | bytes, settings: Iterable[str] = ()) -> list[str | bytes]:
+    """Return a command line for ``run``, with ``git_environment`` as its environment."""
+    return [program, *GIT_ASKED, *(part for setting in settings for part in ("-c", setting)), *args]
+
+
+def run(
+    argv: Sequence[str | bytes],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    given: bytes = b"",
+    timeout_s: float,
+    reads_ignores: bool = False,
+    running: Callable[[subprocess.Popen[bytes]], AbstractContextManager[object]] = contextlib.nullcontext,
+) -> tuple[int, bytes, bytes]:
+    """Return the exit code, output and errors of a program. It has ended whatever happens.
+
+    ``reads_ignores``: it reads ignore files below ``cwd``; it is ended early if one of them is endless. ``running`` is
+    entered while it runs, e.g. to let another thread kill it. Raises OSError when it cannot be started, and
+    TimeoutExpired.
+    """
+    with subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            with running(process):
+                try:
+                    out, errors = process.communicate(given or None, SLOW_S if reads_ignores else timeout_s)
+                except subprocess.TimeoutExpired:
+                    if not reads_ignores or endless(cwd, stopped=lambda: process.poll() is not None):
+                        raise
+                    out, errors = process.communicate(timeout=timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+        return process.returncode, out, errors
+
+
+def _output(program: str, folder: Path, args: Sequence[str], given: bytes = b"") -> bytes:
     """Output of git; empty when it fails."""
     command, env = git_command(program, *args), git_environment()
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.files.git_runner import git_command, run
+from daemon.files.git import git_command, run
 from tools.process.environment import git_environment
 
 GIT = shutil.which("git") or "git"

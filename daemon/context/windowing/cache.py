@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.context.windowing.goals import GoalCompaction
-from daemon.context.windowing.note_cache import NoteCache
+from daemon.context.windowing.notes import NoteCache
 from daemon.context.windowing.pairing import MessageReader
 
 if TYPE_CHECKING:

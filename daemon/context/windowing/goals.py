@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from daemon.context.windowing.notes import IN_SUMMARY, attempts_text
+from daemon.context.windowing.notes import IN_SUMMARY, NoteCache, attempts_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.context.windowing.blocks import Block, CallWithResult, Rules
-    from daemon.context.windowing.note_cache import NoteCache
     from daemon.model.goals import Goal
     from daemon.plan.tree import PlanTree
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from daemon.context.windowing.blocks import Block, CallWithResult
-    from daemon.context.windowing.note_cache import NoteCache
+    from daemon.context.windowing.notes import NoteCache
 
 
 def results_cleared(blocks: Sequence[Block], sequences: frozenset[int]) -> list[Block]:

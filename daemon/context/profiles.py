@@ -73,15 +73,15 @@ def profile_for(
     ``compact_at``: the user's or the agent's limit, which counts instead.
     """
     base = {"init": INIT, "execute": EXECUTE}.get(name)
+    most = room(window, max_tokens)
     if base is None:
         steps = 3 if window <= 200_000 else 5
         base = ContextProfile(name, window, int(window * (0.75 if window <= 200_000 else 0.7)), steps)
-        cheap = window if long_from is None else int(long_from * _LONG_PRICE_MARGIN)
-    else:
-        cheap = window
+        if long_from is not None:
+            most = min(most, int(long_from * _LONG_PRICE_MARGIN))
     share = base.compact_at / base.window
     taken = min(base.window, window) if name == INIT.name else window
-    trigger = min(int(taken * share), room(window, max_tokens), cheap)
+    trigger = min(int(taken * share), most)
     return replace(
         base,
         window=window,

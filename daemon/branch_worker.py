@@ -62,10 +62,9 @@ if TYPE_CHECKING:
     from daemon.model.messages import Usage
     from daemon.model.meters import Metered
     from daemon.model.permissions import Rule
+    from daemon.permission.grants import Grants
     from daemon.permission.service import Asker, CallInfo
     from daemon.provider.model_calls import ModelRequest, ProviderEvents
-
-    Grants = tuple[tuple[Rule, ...], tuple[Rule, ...]]
 
 log = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from daemon.config import Config
     from daemon.loop.record import SessionRecord
     from daemon.model.permissions import Mode, Rule, Trust
+    from daemon.permission.grants import Grants
     from tools.tool import Tool
 
 
@@ -218,7 +219,7 @@ class Policy:
         step."""
         return self._rules_with(self._services.permissions.keeper.rules(look=False))
 
-    def _rules_with(self, granted: tuple[tuple[Rule, ...], tuple[Rule, ...]]) -> RuleSet:
+    def _rules_with(self, granted: Grants) -> RuleSet:
         skills = self.skills.rules
         config, trust = self.client.config, self.client.trust
         # The set is kept while nothing in it changes, with all that it has compiled and decided.
@@ -230,9 +231,7 @@ class Policy:
         """Return the rules that would hold with other settings and trust: those of the next prompt."""
         return self._rules_of(config, trust, self._services.permissions.keeper.rules())
 
-    def _rules_of(
-        self, config: Config, trust: Trust, grants: tuple[tuple[Rule, ...], tuple[Rule, ...]]
-    ) -> RuleSet:
+    def _rules_of(self, config: Config, trust: Trust, grants: Grants) -> RuleSet:
         services = self._services
         granted, granted_here = grants
         granted = (*self.skills.rules, *granted) if self.skills.rules else granted

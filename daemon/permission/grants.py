@@ -38,6 +38,8 @@ LOCK_WAIT_S = 2.0
 """Others hold the lock for the few milliseconds that a small file takes."""
 
 Lasting = Literal["workspace", "user"]
+Grants = tuple[tuple[Rule, ...], tuple[Rule, ...]]
+"""The rules of the grants for all workspaces, and for one."""
 _UNREAD: Stamp = (-1, -1, -1, -1)
 
 
@@ -190,7 +192,7 @@ class GrantStore:
         }
         self._now = now
 
-    def rules(self, *, look: bool = True) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    def rules(self, *, look: bool = True) -> Grants:
         """Return the grants for all workspaces, and for this one. Reads the files only when they have changed.
 
         ``look``: whether to find out if they have. Nothing may be allowed without: a grant may have been withdrawn.

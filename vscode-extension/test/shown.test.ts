@@ -3,11 +3,24 @@ import { test } from "node:test";
 import type { Daemon } from "../src/daemon/daemon";
 import { Explorations } from "../src/explore/explorations";
 import { Records } from "../src/explore/record";
+import type { SessionController } from "../src/session/controller";
 import { branch, subagent } from "./fakes/branches";
 import { loaded, message, text } from "./fakes/protocol";
 import { type FakeDaemon, make, named, settled } from "./fakes/session";
 
 const subscribed = (daemon: FakeDaemon): string[] => [...daemon.subscribed].sort();
+
+/** Open a session that is shown from the disk, and then cannot be opened. `others` answers when another one is loaded. */
+async function openDamaged({ answers }: FakeDaemon, sessions: SessionController, others: FakeDaemon["answers"][string] | undefined): Promise<void> {
+  let refuse: (error: Error) => void = () => undefined;
+  answers["session/load"] = (params) => (params["sessionId"] === "s2" ? new Promise((_, reject) => (refuse = reject)) : others?.(params));
+  answers["session/preview"] = () => loaded({ session: named("s2") });
+  const opening = sessions.open("s2");
+  await new Promise<void>((resolve) => sessions.onDidChange(({ kind }) => kind === "reset" && resolve()));
+  refuse(new Error("damaged"));
+  await assert.rejects(opening, /damaged/);
+  await settled();
+}
 
 test("a window is subscribed to the session that it shows, and to no other", async () => {
   const { daemon, sessions } = make();
@@ -44,14 +57,7 @@ test("a session stays subscribed to when another one cannot be opened", async ()
   const { daemon, sessions } = make();
   await sessions.open("s1");
   const { ["session/load"]: load } = daemon.answers;
-  let refuse: (error: Error) => void = () => undefined;
-  daemon.answers["session/load"] = (params) => (params["sessionId"] === "s2" ? new Promise((_, reject) => (refuse = reject)) : load?.(params));
-  daemon.answers["session/preview"] = () => loaded({ session: named("s2") });
-  const opening = sessions.open("s2");
-  await new Promise<void>((resolve) => sessions.onDidChange(({ kind }) => kind === "reset" && resolve()));
-  refuse(new Error("damaged"));
-  await assert.rejects(opening, /damaged/);
-  await settled();
+  await openDamaged(daemon, sessions, load);
   assert.deepEqual([sessions.sessionId, subscribed(daemon)], ["s1", ["s1"]]);
 });
 
@@ -92,17 +98,9 @@ test("a child is subscribed to for as long as one of the views needs it", async 
 test("a session that comes back after a preview of a damaged one is still subscribed to", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");
-  let refuse: (error: Error) => void = () => undefined;
-  daemon.answers["session/load"] = (params) => {
-    if (params["sessionId"] === "s2") return new Promise((_, reject) => (refuse = reject));
+  await openDamaged(daemon, sessions, () => {
     throw new Error("disk busy");
-  };
-  daemon.answers["session/preview"] = () => loaded({ session: named("s2") });
-  const opening = sessions.open("s2");
-  await new Promise<void>((resolve) => sessions.onDidChange(({ kind }) => kind === "reset" && resolve()));
-  refuse(new Error("damaged"));
-  await assert.rejects(opening, /damaged/);
-  await settled();
+  });
   assert.equal(sessions.sessionId, "s1");
   assert.deepEqual(subscribed(daemon), ["s1"]);
 });

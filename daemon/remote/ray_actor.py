@@ -160,7 +160,7 @@ def _write(path: str, data: bytes) -> None:
 def _home() -> str:
     """Return the folder of our packages on this node, as ``goalwright.HOME`` is. Raises ImportError where Goalwright
     is not installed."""
-    # Not imported: its entry point imports all of ours, and this module must not stand above them.
+    # Only looked up: an import would make this module depend on the whole program.
     found = find_spec("goalwright")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("No module named 'goalwright'")

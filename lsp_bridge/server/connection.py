@@ -334,7 +334,7 @@ def _shows_lenses(capabilities: types.ClientCapabilities) -> bool:
 
 
 def _update(item: Event | Delta | Metered, view: ViewUpdate | None) -> p.Notification:
-    """Return what clients that show a session are told."""
+    """Return the notification for clients that show a session."""
     if isinstance(item, Metered):
         return p.SessionMeter(session_id=item.trace_id, meter=item.meter)
     if isinstance(item, Delta):

@@ -10,10 +10,7 @@ import time
 
 from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import ConnectionLostError, DaemonError, Greeting
-from lsp_bridge.cli.commands.session_command import (
-    connected,
-    tell_problems,
-)
+from lsp_bridge.cli.commands.session_command import connected, tell_problems
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, reporting
 from lsp_bridge.cli.launch import runtime_paths
 from lsp_bridge.cli.preloaded import PRELOADER, preloader_pid

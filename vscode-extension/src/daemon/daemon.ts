@@ -39,7 +39,7 @@ export class Daemon implements vscode.Disposable {
   readonly onActivity = this.emitters["goalwright/sessions/activity"].event;
 
   state: DaemonState = { phase: "idle" };
-  /** A daemon that does not know the request, or has gone, has nothing to be told. */
+  /** Failures do not matter: the daemon has gone, or is older and goes on sending. */
   private readonly shown = new ShownSessions((sessionId) => void this.connection?.request("goalwright/session/unsubscribe", { sessionId }).catch(() => undefined));
   private connection: Connection | undefined;
   private connecting: Promise<Connection> | undefined;

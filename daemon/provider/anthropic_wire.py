@@ -11,8 +11,8 @@ import binascii
 import json
 import re
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from daemon.model.messages import OPEN_FILE, FilePart, Part, ReasoningPart, ToolCallPart, ToolResultPart
 from daemon.provider.memo import Latest, Memo
@@ -28,6 +28,9 @@ MIN_THINKING = 1024
 NO_OUTPUT = "(no output)"
 _SHORT_ANSWER = 4_096
 """Tokens."""
+_BLOCK_BYTES = 128 * 1024
+"""Copying so much for each request is quicker than writing many small pieces."""
+_NEXT = b", "
 
 Thinking = Literal["none", "budget", "adaptive", "adaptive_default", "between_tools", "always"]
 """How a model thinks: never; with a budget; adaptive when asked; adaptive unless disabled, or unless set to
@@ -67,21 +70,70 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
     return args | _sampling(request, messages)
 
 
-def encode(args: Mapping[str, Any]) -> bytes:
-    """Return the body as JSON in UTF-8. What an earlier request had, too, is not encoded again."""
-    items: list[bytes] = []
+def encode(args: Mapping[str, Any]) -> list[bytes]:
+    """Return the body as JSON in UTF-8, in pieces to send one after the other.
+
+    What an earlier request had, too, is not encoded again. Most of a long conversation is not even copied.
+    """
+    parts: list[bytes] = []
     for name, value in args.items():
-        begins = _json(name) + b": "
-        if isinstance(value, _Conversation) and value:
-            # Each message is an item, because a long conversation should be copied only once.
-            first, *others = value.encoded()
-            items += [begins + b"[" + first, *others]
-            items[-1] += b"]"
+        parts += [b", " if parts else b"{", _json(name), b": "]
+        parts += [b"[", *value.encoded(), b"]"] if isinstance(value, _Conversation) else [_json(value)]
+    pieces: list[bytes] = []
+    small: list[bytes] = []
+    for part in (*parts, b"}"):
+        if len(part) < _BLOCK_BYTES:
+            small.append(part)
         else:
-            items.append(begins + _json(value))
-    items[0] = b"{" + items[0]
-    items[-1] += b"}"
-    return b", ".join(items)
+            pieces += [b"".join(small), part]
+            small = []
+    return [*pieces, b"".join(small)]
+
+
+class _JsonBlock(NamedTuple):
+    """The JSON of messages that follow one another, with what separates them."""
+
+    text: bytes
+    starts: list[int]
+    """Where each message begins in ``text``."""
+
+
+class _KeptJson:
+    """The JSON of a conversation so far, which all requests with the same beginning share."""
+
+    __slots__ = ("_blocks", "_loose", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Messages."""
+        self._blocks: list[_JsonBlock] = []
+        self._loose: list[bytes] = []
+        """The messages behind the blocks."""
+
+    def add(self, messages: Iterable[Block]) -> None:
+        for message in messages:
+            self._loose.append(_json(message))
+            self.count += 1
+            if sum(map(len, self._loose)) >= _BLOCK_BYTES:
+                sizes = (len(one) + len(_NEXT) for one in self._loose[:-1])
+                self._blocks.append(_JsonBlock(_NEXT.join(self._loose), list(accumulate(sizes, initial=0))))
+                self._loose = []
+
+    def items(self, instead: Mapping[int, bytes]) -> list[bytes]:
+        """Return the JSON of all messages, some of them replaced. Each item has one or more."""
+        found: list[bytes] = []
+        first = 0
+        for text, starts in self._blocks:
+            begin = 0
+            for number in sorted(number - first for number in instead if 0 <= number - first < len(starts)):
+                if starts[number] > begin:
+                    found.append(text[begin : starts[number] - len(_NEXT)])
+                found.append(instead[first + number])
+                begin = starts[number + 1] if number + 1 < len(starts) else len(text)
+            if begin < len(text):
+                found.append(text[begin:] if begin else text)
+            first += len(starts)
+        return found + [instead.get(number, text) for number, text in enumerate(self._loose, first)]
 
 
 class _Conversation(list[Block]):
@@ -89,8 +141,8 @@ class _Conversation(list[Block]):
 
     __slots__ = ("json", "kept", "marked")
 
-    def __init__(self, kept: list[Block], json: list[bytes], new: Iterable[Block] = ()) -> None:
-        """``json``: of the first ones of ``kept``; shared by all requests with the same beginning."""
+    def __init__(self, kept: list[Block], json: _KeptJson, new: Iterable[Block] = ()) -> None:
+        """``json``: of the first ones of ``kept``."""
         super().__init__(kept)
         self.extend(new)
         self.kept = kept
@@ -99,14 +151,15 @@ class _Conversation(list[Block]):
         """Where copies with a breakpoint are in place of messages."""
 
     def encoded(self) -> list[bytes]:
-        """Return the JSON of each message, and keep that of those which later requests repeat."""
+        """Return the JSON of all messages with what separates them, and keep that which later requests repeat."""
         kept = len(self.kept)
-        self.json += map(_json, self.kept[len(self.json) :])
-        found = [*self.json[:kept], *map(_json, self[kept:])]
-        for number in self.marked:
-            if number < kept:
-                found[number] = _json(self[number])
-        return found
+        if self.json.count <= kept:
+            self.json.add(self.kept[self.json.count :])
+            found = self.json.items({number: _json(self[number]) for number in self.marked if number < kept})
+        else:  # another request has continued this conversation since
+            found = [*map(_json, self[:kept])]
+        found += map(_json, self[kept:])
+        return [part for item in found for part in (_NEXT, item)][1:]
 
 
 class _KeptList(list[Block]):
@@ -186,7 +239,7 @@ class _KeptPrefix:
 
     def __init__(self) -> None:
         self.out: list[Block] = []
-        self.json: list[bytes] = []
+        self.json = _KeptJson()
         """The JSON of the first ones of ``out``."""
         self.covers: tuple[PromptMessage, ...] = ()
         """The messages they were made from, but for the first one: it must not be kept alive from here."""
@@ -199,7 +252,7 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
     """
     given = tuple(messages)
     if not given:
-        return _Conversation([], [])
+        return _Conversation([], _KeptJson())
     kept = _PREFIXES[replay_thinking].get(given[0], lambda _: _KeptPrefix())
     known, start = kept.out, len(kept.covers) + 1
     if not known or given[1:start] != kept.covers:
@@ -211,7 +264,7 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
     users = _last_users(out)
     done = users[-1] if len(users) == 2 else 0
     if not known:
-        kept.json = []
+        kept.json = _KeptJson()
     kept.out = [*known, *out[:done]]
     if done or not known:
         kept.covers = given[1 : starts[done]] if done else ()

@@ -21,7 +21,7 @@ from daemon.provider.errors import shown_url
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     import aiohttp
 
@@ -61,9 +61,11 @@ class Http:
 
     @asynccontextmanager
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes
+        self, url: str, headers: Mapping[str, str], body: Sequence[bytes]
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Send a request and yield its answer. Leaving the context before the whole answer is read cancels the request.
+
+        ``body``: in pieces, of which large ones are not copied.
 
         Raises RedirectRefusedError, ``aiohttp.ClientError``, or TimeoutError.
         """
@@ -73,12 +75,15 @@ class Http:
         finally:
             response.release() if response.content.at_eof() else response.close()
 
-    async def _answer(self, url: str, headers: Mapping[str, str], body: bytes) -> aiohttp.ClientResponse:
+    async def _answer(
+        self, url: str, headers: Mapping[str, str], body: Sequence[bytes]
+    ) -> aiohttp.ClientResponse:
         session = await self._opened()
+        headers = {**headers, "Content-Length": str(sum(map(len, body)))}
         left = _REDIRECTS
         while True:
             response = await session.post(
-                url, headers=headers, data=body, allow_redirects=False, proxy=_proxy(url)
+                url, headers=headers, data=_each(body), allow_redirects=False, proxy=_proxy(url)
             )
             location = location_in(response.status, response.headers)
             if location is None:
@@ -113,6 +118,11 @@ class Http:
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar), loop
         return self._session[0]
+
+
+async def _each(body: Sequence[bytes]) -> AsyncGenerator[bytes]:
+    for piece in body:
+        yield piece
 
 
 async def pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:

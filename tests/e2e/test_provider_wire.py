@@ -248,11 +248,18 @@ async def test_redirect_to_another_server_sends_it_nothing(wire: Wire) -> None:
 
 
 async def test_a_redirect_within_a_server_is_followed(wire: Wire) -> None:
+    talk = [
+        user("hi"),
+        *(one for n in range(300) for one in (assistant(f"{n}: {'é' * 600}"), user(f"on, {n}"))),
+    ]
     async with ModelServer([]) as server:
         paths = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "ollama": "/api/chat"}
         replies = iter([Reply(status=307, headers={"location": paths[wire.name]}), Reply(text="here")])
         server.choose = lambda request, wire: next(replies)
-        end = await complete(wire.provider, wire.request(server))
+        end = await complete(wire.provider, wire.request(server, messages=tuple(talk)))
+    first, second = server.requests
+    assert first.json == second.json
+    assert len(first.json["messages"]) >= len(talk)
     assert end.parts == (TextPart(text="here"),)
 
 

@@ -143,8 +143,8 @@ def test_edits_without_a_verdict_are_shown_of_all_runs() -> None:
 
 
 def test_the_edges_of_a_session_have_as_many_reads_as_edits() -> None:
-    grown = run(reads=(1.0, 2.0, 100.0, 30.0, 40.0), edits=(3.0, 4.0, 100.0, 50.0, 60.0))
-    assert edges(grown, 4) == (2.5, 45.0)
+    grown = run(reads=(1.0, 2.0, 100.0, 30.0, 40.0), edits=(9.0, 9.0, 100.0, 50.0, 60.0))
+    assert edges(grown, 4) == (5.25, 45.0)
 
 
 def test_the_json_has_each_run_and_the_medians() -> None:

@@ -22,7 +22,7 @@ from lsp_bridge.cli.client import Client
 from tests.evals.benchmarks.agents import adapters, editor
 from tests.evals.benchmarks.agents.adapters import Agent
 from tests.evals.benchmarks.agents.installation import installed_program
-from tests.evals.benchmarks.agents.play import begin, check, play
+from tests.evals.benchmarks.agents.play import begin, check, play, wire_alone
 from tests.evals.benchmarks.agents.stand import Stand, adopt_orphans, stand
 from tests.evals.benchmarks.agents.summary import Run
 from tests.evals.benchmarks.agents.workload import Call, calls, files_for, plant
@@ -94,27 +94,46 @@ async def length(stage: Stage) -> list[Measure]:
             stage.say(name)
             runs = 1 if count > LENGTHS[0] else min(3, stage.runs)  # a run of the long one takes minutes
             ends = [await _long_session(count, goal) for _ in range(runs)]
-            first, last, size = (statistics.median(values) for values in zip(*ends, strict=True))
-            ratios = tuple(after / before for before, after, _ in ends)
-            note = f"the first {EDGE}: {first:.1f} ms, the last: {last:.1f} ms; {size:.0f} KB in the last request"
+            ratios = tuple(one.last_ms / one.first_ms for one in ends)
+            first, last, wire = (
+                statistics.median(values)
+                for values in zip(*((one.first_ms, one.last_ms, one.wire_ms) for one in ends), strict=True)
+            )
+            note = f"the first {EDGE}: {first:.1f} ms, the last: {last:.1f} ms, both without what the same requests"
+            note += f" take on the wire alone (at the end {wire:.1f} ms for {ends[0].last_kb:.0f} KB)"
             found.append(Measure(name, "×", ratios, MOST_GROWN, note=note))
     return found
 
 
-async def _long_session(count: int, goal: str) -> tuple[float, float, float]:
-    """Milliseconds of the first and of the last calls, and KB of the last request."""
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The overhead of the first and of the last calls, without the wire's share."""
+
+    first_ms: float
+    last_ms: float
+    wire_ms: float
+    """Of the last request."""
+    last_kb: float
+
+
+async def _long_session(count: int, goal: str) -> _Ends:
     async with _bench(count, goal) as bench:
         await bench.start()
         run = await bench.play(calls(count, _WARM // 2))
-        size = int(bench.server.requests[-1].headers["content-length"]) / 1024
-        return *edges(run), size
+        last = bench.server.requests[-1]
+    early = {**last.json, "messages": last.json["messages"][: EDGE + 1]}
+    wire = [statistics.median(await wire_alone([body] * EDGE)) for body in (early, last.json)]
+    first_ms, last_ms = edges(run)
+    return _Ends(first_ms - wire[0], last_ms - wire[1], wire[1], int(last.headers["content-length"]) / 1024)
 
 
 def edges(run: Run, count: int = EDGE) -> tuple[float, float]:
-    """Medians of the first and of the last ``count`` calls of a run, half of them reads and half of them edits."""
+    """A typical call among the first ``count`` of a run, and among the last: half of them reads and half edits."""
     half = count // 2
-    first = statistics.median((*run.reads_ms[:half], *run.edits_ms[:half]))
-    return first, statistics.median((*run.reads_ms[-half:], *run.edits_ms[-half:]))
+    ends = (run.reads_ms[:half], run.edits_ms[:half]), (run.reads_ms[-half:], run.edits_ms[-half:])
+    # An edit takes longer than a read: a median of both together would lie between two crowds.
+    first, last = (statistics.fmean(map(statistics.median, kinds)) for kinds in ends)
+    return first, last
 
 
 # -- memory --

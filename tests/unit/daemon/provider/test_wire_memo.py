@@ -7,6 +7,7 @@ import gc
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -48,8 +49,11 @@ def test_breakpoints_do_not_leak_into_the_next_request() -> None:
     assert first == kept
 
 
+@pytest.mark.parametrize("block_bytes", [1, 200, 128 * 1024])
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=12), st.booleans())
-def test_grown_and_cut_conversations_equal_fresh_ones(steps: list[tuple[int, int]], replay: bool) -> None:
+def test_grown_and_cut_conversations_equal_fresh_ones(
+    block_bytes: int, steps: list[tuple[int, int]], replay: bool
+) -> None:
     kinds = [
         lambda n: user(f"said {n}"),
         lambda n: assistant(f"text {n}", call(f"c{n}")),
@@ -65,9 +69,11 @@ def test_grown_and_cut_conversations_equal_fresh_ones(steps: list[tuple[int, int
         talk.append(kinds[kind](number))
         one = request(*talk, tail=f"plan {number}", stays=len(talk) // 2)
         made = anthropic_wire.build(one, replay_thinking=replay)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(anthropic_wire, "_BLOCK_BYTES", block_bytes)
+            assert json.loads(b"".join(anthropic_wire.encode(made))) == made
         again = request(*copy.deepcopy(talk), tail=f"plan {number}", stays=len(talk) // 2)
         assert made == anthropic_wire.build(again, replay_thinking=replay)
-        assert json.loads(anthropic_wire.encode(made)) == made
 
 
 def test_a_message_that_was_sent_is_not_encoded_again() -> None:
@@ -76,7 +82,7 @@ def test_a_message_that_was_sent_is_not_encoded_again() -> None:
     more = anthropic_wire.build(request(*TALK, assistant(call("c3")), result("c3", "r3")))
     more = anthropic_wire.build(request(*TALK, assistant(call("c3")), result("c3", "r3"), user("on")))
     body = anthropic_wire.encode(more)
-    assert json.loads(body) == more
+    assert json.loads(b"".join(body)) == more
     later = anthropic_wire.build(
         request(*TALK, assistant(call("c3")), result("c3", "r3"), user("on"), assistant("d"))
     )
@@ -84,22 +90,29 @@ def test_a_message_that_was_sent_is_not_encoded_again() -> None:
     assert later["tools"] is more["tools"]
 
 
-def test_long_conversation_is_kept_as_json_once() -> None:
+def test_long_conversation_is_sent_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anthropic_wire, "_BLOCK_BYTES", 1_000)
     talk = [user("a")]
-    made: dict[str, Any] = {}
-    body = b""
-    before: list[bytes] = []
-    for number in range(20):
+    large: dict[int, bytes] = {}
+    body: list[bytes] = []
+    for number in range(40):
         talk += [assistant(f"text {number}", call(f"c{number}")), result(f"c{number}", "r")]
-        made = anthropic_wire.build(request(*talk, stays=8 if number > 10 else 0))
+        made = anthropic_wire.build(request(*talk, stays=8 if number > 30 else 0))
         body = anthropic_wire.encode(made)
-        assert json.loads(body) == made
-        kept: list[bytes] = made["messages"].json
-        assert all(now is then for now, then in zip(kept, before, strict=False))
-        before = list(kept)
-    assert len(before) >= 30
-    # One of them has a breakpoint now.
-    assert [found in body for found in before].count(False) == 1
+        assert json.loads(b"".join(body)) == made
+        before, large = large, {id(piece): piece for piece in body[:-1] if len(piece) >= 1_000}
+        # From then on a breakpoint is in the first block: it is sent in two parts, with a message between them.
+        assert len(before.keys() - large.keys()) == (number >= 31)
+    assert sum(map(len, large.values())) > 0.7 * sum(map(len, body))
+
+
+def test_request_encoded_after_a_later_one_of_its_conversation() -> None:
+    anthropic_wire.encode(anthropic_wire.build(request(*TALK)))
+    more = [*TALK, assistant(call("c3")), result("c3", "r3")]
+    one = anthropic_wire.build(request(*more))
+    other = anthropic_wire.build(request(*more, assistant(call("c4")), result("c4", "r4")))
+    assert json.loads(b"".join(anthropic_wire.encode(other))) == other
+    assert json.loads(b"".join(anthropic_wire.encode(one))) == one
 
 
 def test_request_without_thinking_leaves_memoized_ones_intact() -> None:

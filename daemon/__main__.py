@@ -260,10 +260,12 @@ async def _load_late(core: Daemon) -> None:
     import gc
 
     from daemon.provider import http
-    from lsp_bridge.server.first_use import build_ahead
+    from lsp_bridge.server.first_use import build_ahead, import_ahead
 
     # Loading certificates leaves the interpreter to others.
     await asyncio.gather(asyncio.to_thread(core.load_tools), asyncio.to_thread(http.load))
+    if not core.running:
+        await asyncio.to_thread(import_ahead)
     for _ in build_ahead():
         if core.running:
             break  # a turn builds what it needs

@@ -12,6 +12,14 @@ _BUILT: list[bool] = []
 """Not empty when all is built, also in the process that this one was forked from."""
 
 
+def import_ahead() -> None:
+    """Import what the first tool calls need: 8 ms of work, for a thread."""
+    import importlib
+
+    for name in ("lsp_bridge.language_client.specs.settings", "watchdog.observers"):
+        importlib.import_module(name)
+
+
 def build_ahead() -> Iterator[None]:
     """Build all, 80 ms of work and 2 MB, and pause after each part: 0.3 ms, 12 ms for two models that hold any event.
 

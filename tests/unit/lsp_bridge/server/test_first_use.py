@@ -28,6 +28,26 @@ def test_every_model_is_built_ahead() -> None:
     assert left == []
 
 
+def test_first_tool_calls_import_nothing_more() -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from lsp_bridge.cli.preloader import import_all\n"
+        "from lsp_bridge.server.first_use import import_ahead\n"
+        "import_all()\n"
+        "import_ahead()\n"
+        "before = set(sys.modules)\n"
+        "from daemon.files.event_sources import open_source\n"
+        "from daemon.settings import Settings\n"
+        "from lsp_bridge.language_client.pool.server_choice import choice_of\n"
+        "open_source(print).close()\n"
+        "assert choice_of(Settings(), trusted=False).specs\n"
+        "print(*set(sys.modules) - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_all_is_imported_without_a_scheduler_to_ask() -> None:
     """As on macOS, where ``make venv`` imports it all, too."""
     code = (

@@ -61,6 +61,11 @@ class Remembered(Generic[T]):
         return made
 
 
+def holds_trace(folder: Path) -> bool:
+    """Return whether a folder is a trace: without log and metadata there is nothing to show or continue."""
+    return os.path.lexists(folder / LOG) or os.path.lexists(folder / "meta.json")
+
+
 class FileReader:
     """The part of a store of files that only reads; caches the offsets of messages, and the metadata of lists."""
 
@@ -94,7 +99,9 @@ class FileReader:
                 names = [e.name for e in os.scandir(folder / kind) if e.is_dir(follow_symlinks=False)]
                 # Skip names with a dot, which belong to a child's child.
                 good = [name for name in names if BRANCH_ID.fullmatch(name) and "." not in name]
-                found += [child_id(trace_id, name) for name in good if kind_of(name) == kind]
+                # A kill may have left the beginning of one.
+                good = [name for name in good if kind_of(name) == kind and holds_trace(folder / kind / name)]
+                found += [child_id(trace_id, name) for name in good]
         return sorted(found, key=order_of_children)
 
     def size(self, trace_id: str) -> int:

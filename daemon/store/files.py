@@ -31,7 +31,7 @@ from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded, TurnEnded
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
-from daemon.store.file_reader import LOG, FileReader
+from daemon.store.file_reader import LOG, FileReader, holds_trace
 from daemon.store.file_writer import put_aside, remove_folder, write_file
 from daemon.store.ids import MESSAGE_ID
 from daemon.store.migrations import FORMATS, Formats
@@ -125,7 +125,8 @@ class FileTraceStore(FileReader):
                     self._folder(root_of(trace.trace_id))
                 fresh = not folder.exists()
                 make_folder(folder)
-                (folder / "messages").mkdir()
+                # A kill may have left the beginning of a child with this name.
+                (folder / "messages").mkdir(exist_ok=not holds_trace(folder))
                 self.save_snapshot(trace, GoalTree())
         except StoreError:
             self.close(trace.trace_id)

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from daemon.model.maintenance import PrunedTrace
 from daemon.store.facts import moment
+from daemon.store.file_reader import holds_trace
 from daemon.store.ids import TRACE_ID
 from daemon.store.trace_store import UNWRITABLE, StoreError
 from tools.files.regular_files import os_errors, read_regular
@@ -186,11 +187,6 @@ def _meta(path: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError, RecursionError):
         return mapping(json.loads(read_regular(path)))
     return {}
-
-
-def holds_trace(folder: Path) -> bool:
-    """Return whether a folder is a trace: without log and metadata there is nothing to show or continue."""
-    return os.path.lexists(folder / "events.jsonl") or os.path.lexists(folder / "meta.json")
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, session_of
 from daemon.runtime import AlreadyRunningError, RuntimeFolderError, state_dir
+from daemon.store.file_reader import holds_trace
 from daemon.store.location import stored
-from daemon.store.pruning import holds_trace
 from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError, UnknownTraceError
 from daemon.workspace_key import real_workspace
@@ -85,7 +85,7 @@ def _begun(store: FileTraceStore, name: str) -> bool:
 
 def _child(store: FileTraceStore, trace_id: str, branch: str) -> str:
     session_id = session_of(trace_id, branch)
-    if BRANCH_ID.fullmatch(branch) and store.folder(session_id).is_dir():
+    if BRANCH_ID.fullmatch(branch) and holds_trace(store.folder(session_id)):
         return session_id
     known = [child.partition(":")[2] for child in store.children(trace_id)]
     there = t("there are {known}", known=", ".join(known)) if known else t("it has none")

@@ -37,3 +37,21 @@ def test_a_folder_of_branches_that_is_a_link_is_not_followed(tmp_path: Path) -> 
         store.create(branch_trace(f"{MAIN}:B"))
     assert [path.name for path in elsewhere.iterdir()] == ["A"]
     assert list((elsewhere / "A").iterdir()) == [elsewhere / "A" / "messages"]
+
+
+@pytest.mark.parametrize("left", [(), ("messages/",), ("messages/", "goal.json", ".meta.json.x1")])
+def test_what_a_kill_leaves_of_a_beginning_is_no_child(tmp_path: Path, left: tuple[str, ...]) -> None:
+    store = FileTraceStore(tmp_path)
+    store.create(trace())
+    store.create(branch_trace(f"{MAIN}:A"))
+    folder = tmp_path / MAIN / "branches" / "B"
+    folder.mkdir()
+    for name in left:
+        (folder / name).mkdir() if name.endswith("/") else (folder / name).write_text("{")
+    assert store.children(MAIN) == [f"{MAIN}:A"]
+    # Nothing tells that it ever was, so the next branch has its name.
+    store.create(branch_trace(f"{MAIN}:B"))
+    assert store.children(MAIN) == [f"{MAIN}:A", f"{MAIN}:B"]
+    assert store.goal_tree(f"{MAIN}:B") == GoalTree()
+    with pytest.raises(StoreError, match="File exists"):
+        store.create(branch_trace(f"{MAIN}:B"))

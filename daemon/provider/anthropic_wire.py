@@ -101,7 +101,7 @@ class _JsonBlock(NamedTuple):
 class _KeptJson:
     """The JSON of a conversation so far, which all requests with the same beginning share."""
 
-    __slots__ = ("_blocks", "_loose", "count")
+    __slots__ = ("_blocks", "_loose", "_loose_bytes", "count")
 
     def __init__(self) -> None:
         self.count = 0
@@ -109,15 +109,17 @@ class _KeptJson:
         self._blocks: list[_JsonBlock] = []
         self._loose: list[bytes] = []
         """The messages behind the blocks."""
+        self._loose_bytes = 0
 
     def add(self, messages: Iterable[Block]) -> None:
         for message in messages:
             self._loose.append(_json(message))
+            self._loose_bytes += len(self._loose[-1])
             self.count += 1
-            if sum(map(len, self._loose)) >= _BLOCK_BYTES:
+            if self._loose_bytes >= _BLOCK_BYTES:
                 sizes = (len(one) + len(_NEXT) for one in self._loose[:-1])
                 self._blocks.append(_JsonBlock(_NEXT.join(self._loose), list(accumulate(sizes, initial=0))))
-                self._loose = []
+                self._loose, self._loose_bytes = [], 0
 
     def items(self, instead: Mapping[int, bytes]) -> list[bytes]:
         """Return the JSON of all messages, some of them replaced. Each item has one or more."""

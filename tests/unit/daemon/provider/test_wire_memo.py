@@ -92,13 +92,19 @@ def test_a_message_that_was_sent_is_not_encoded_again() -> None:
 
 def test_long_conversation_is_sent_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anthropic_wire, "_BLOCK_BYTES", 1_000)
+    encoded: list[object] = []
+    to_json = anthropic_wire._json
+    monkeypatch.setattr(anthropic_wire, "_json", lambda value: (encoded.append(value), to_json(value))[1])
     talk = [user("a")]
     large: dict[int, bytes] = {}
     body: list[bytes] = []
     for number in range(40):
         talk += [assistant(f"text {number}", call(f"c{number}")), result(f"c{number}", "r")]
         made = anthropic_wire.build(request(*talk, stays=8 if number > 30 else 0))
+        encoded.clear()
         body = anthropic_wire.encode(made)
+        # The messages that are new or have a breakpoint, however many were sent before.
+        assert sum(one in made["messages"] for one in encoded) <= 6
         assert json.loads(b"".join(body)) == made
         before, large = large, {id(piece): piece for piece in body[:-1] if len(piece) >= 1_000}
         # From then on a breakpoint is in the first block: it is sent in two parts, with a message between them.

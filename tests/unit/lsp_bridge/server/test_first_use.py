@@ -31,7 +31,6 @@ def test_every_model_is_built_ahead() -> None:
 def test_first_tool_calls_import_nothing_more() -> None:
     code = (
         "import sys\n"
-        "from pathlib import Path\n"
         "from lsp_bridge.cli.preloader import import_all\n"
         "from lsp_bridge.server.first_use import import_ahead\n"
         "import_all()\n"

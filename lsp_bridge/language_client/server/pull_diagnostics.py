@@ -143,6 +143,9 @@ class Pulls:
             asyncio.get_running_loop().call_soon(self._now)
         self._soon[path] = None
         self._stale.pop(path, None)
+        # At once: its answer may arrive before the next question is sent, and is about the time before.
+        if previous := self._running.pop(path, None):
+            previous.cancel()
 
     def _now(self) -> None:
         paths, self._soon = self._soon, {}
@@ -151,8 +154,6 @@ class Pulls:
             sources = self._identifiers(path) if document is not None else []
             if document is None or not sources:
                 continue
-            if previous := self._running.pop(path, None):
-                previous.cancel()
             document.pulled_after = self._answers.sent_last
             task = self._spawn(self._pull(path, document.version, sources))
             self._running[path] = task

@@ -35,9 +35,10 @@ class Server:
 
     async def ask(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
         self.asked.append(Path(params["textDocument"]["uri"]).name)
+        items = self.items
         await asyncio.sleep(0)
         asyncio.get_running_loop().call_soon(self.then)
-        return {"kind": "full", "items": self.items}
+        return {"kind": "full", "items": items}
 
     def take(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
         self.answers.pull(path, version, tuple(reports[0]["items"]), now=0.0)
@@ -158,3 +159,18 @@ async def test_newly_registered_server_is_pulled_for_everything() -> None:
     server = Server()
     server.pulls.everything()
     assert await server.settle() == len(FILES)
+
+
+@pytest.mark.parametrize("rounds", range(8))
+async def test_answer_from_before_a_question_does_not_answer_it(rounds: int) -> None:
+    server = Server([{"message": "old"}])
+    server.pulls.soon(FILES[0])
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    server.items, before = [{"message": "new"}], server.answers.count
+    server.pulls.soon(FILES[0])
+    for _ in range(TURNS):
+        if server.answers.heard(FILES[0], before):
+            break
+        await asyncio.sleep(0)
+    assert server.answers.known(FILES[0]) == ({"message": "new"},)

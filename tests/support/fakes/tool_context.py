@@ -255,6 +255,8 @@ class FakeDiagnostics:
     dropped: int = 0
     gate: asyncio.Event | None = None
     """Reports wait for it."""
+    on_begin: Callable[[], Awaitable[None]] | None = None
+    """Runs inside of the baseline, before it is there."""
     late: list[DiagnosticsReport] = field(default_factory=list[DiagnosticsReport])
     now: CurrentProblems = field(default_factory=lambda: CurrentProblems(()))
 
@@ -265,6 +267,8 @@ class FakeDiagnostics:
         self.begun.append(tuple(paths))
         if self.fail is not None:
             raise self.fail
+        if self.on_begin is not None:
+            await self.on_begin()
         return FakeRun(self)
 
     async def changed(self, path: Path) -> None:

@@ -371,6 +371,63 @@ async def test_failed_baseline_does_not_stop_an_edit_or_pass_as_clean(
     assert "NO FRESH ANSWER" in result.content
 
 
+async def test_baseline_is_taken_while_the_question_is_open(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    asked, looking = asyncio.Event(), asyncio.Event()
+
+    async def look() -> None:
+        looking.set()
+        await asked.wait()
+
+    async def ask(ask: PermissionAsk) -> None:
+        asked.set()
+        await looking.wait()
+
+    ctx.diagnostics.on_begin, ctx.permission.on_ask = look, ask
+    async with asyncio.timeout(5):
+        await apply_changes([update(path, b"two\n")], ctx)
+    assert ctx.diagnostics.reported == 1
+
+
+async def test_nothing_is_written_before_the_baseline_is_there(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    approved, seen = asyncio.Event(), list[bytes]()
+
+    async def look() -> None:
+        await approved.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        seen.append(path.read_bytes())
+
+    async def approve(ask: PermissionAsk) -> None:
+        approved.set()
+
+    ctx.diagnostics.on_begin, ctx.permission.on_ask = look, approve
+    await apply_changes([update(path, b"two\n")], ctx)
+    assert (seen, path.read_bytes()) == ([b"one\n"], b"two\n")
+
+
+async def test_baseline_ends_with_a_refused_question(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    looking, ended = asyncio.Event(), asyncio.Event()
+
+    async def look() -> None:
+        looking.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def refuse(ask: PermissionAsk) -> None:
+        await looking.wait()
+        raise PermissionDeniedError("no")
+
+    ctx.diagnostics.on_begin, ctx.permission.on_ask = look, refuse
+    with pytest.raises(PermissionDeniedError):
+        await apply_changes([update(path, b"two\n")], ctx)
+    assert ended.is_set() and path.read_bytes() == b"one\n"
+
+
 async def test_changes_the_user_keeps_are_written_and_reported(ctx: FakeToolContext, workspace: Path) -> None:
     first, second = known(ctx, workspace / "a.py", b"one\n"), known(ctx, workspace / "b.py", b"one\n")
     ctx.permission.leave = lambda changes: (update_to(changes[0], b"mine\n"),)

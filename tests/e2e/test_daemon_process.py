@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +22,24 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = (str(Path(sys.executable).with_name("goalwright")),)
 """The console script."""
 UNSAFE = (sys.executable, "-m", "goalwright")
+FOLLOWED = """
+import fcntl, os, pathlib, signal, sys
+def have(folder):
+    folder.mkdir(parents=True)
+    lock = (folder / "daemon.lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    (folder / "daemon.pid").write_text(str(os.getpid()))
+    return lock
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+run = pathlib.Path(sys.argv[1])
+first = have(run / "first")
+print("ready", flush=True)
+signal.sigwait([signal.SIGTERM])
+second = have(run / "second")
+first.close()
+signal.sigwait([signal.SIGTERM])
+"""
+"""A daemon that starts another one while it ends, as one does that has just begun with the preloader."""
 
 
 @pytest.fixture
@@ -196,6 +215,35 @@ def test_stop_ends_the_daemon_and_leaves_nothing_stale(goalwright: CommandLine) 
     result = goalwright.run("stop")
     assert result.returncode == 0
     assert "No Goalwright daemon is running" in result.stdout
+
+
+def test_stop_all_ends_what_a_daemon_has_just_started(goalwright: CommandLine) -> None:
+    program, run = goalwright.folder / "goalwright", goalwright.home / ".goalwright" / "run"
+    program.write_text(FOLLOWED)
+    with subprocess.Popen([sys.executable, program, run], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        try:
+            result = goalwright.run("stop", "--all")
+            assert (result.returncode, result.stdout) == (0, "Stopped.\n" * 2), result.stderr
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_stop_signals_no_stranger_with_a_daemons_process_id(goalwright: CommandLine, force: bool) -> None:
+    paths = goalwright.paths
+    paths.prepare()
+    free = paths.take(paths.lock_file)
+    assert free is not None
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        paths.pid_file.write_text(str(stranger.pid))
+        for every in ((), ("--all",)):
+            result = goalwright.run("stop", *every, *(["--force"] if force else []))
+            assert result.returncode == 1
+            assert f"(process {stranger.pid}) runs elsewhere" in result.stderr
+        assert stranger.poll() is None
+        stranger.kill()
+    free()
 
 
 def test_stop_ends_the_daemon_of_a_folder_that_was_deleted(goalwright: CommandLine) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import time
+from pathlib import Path
 
 from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import ConnectionLostError, DaemonError, Greeting
@@ -97,14 +98,23 @@ async def stop(cli: Invocation, *, force: bool, all: bool = False) -> int:
     """
     if not all:
         return await _stop(cli, runtime_paths(cli.workspace, cli.launcher.home, running=True), force=force)
-    run = state_dir(cli.launcher.home) / "run"
+    codes: dict[Path, int] = {}
+    # A daemon that ends may just have started the preloader.
+    while running := [paths for paths in _running(cli.launcher.home) if paths.folder not in codes]:
+        for paths in running:
+            codes[paths.folder] = await _stop(cli, paths, force=force, ask=False)
+    if not codes:
+        cli.console.write(t("No Goalwright daemon is running.\n"))
+    return max(codes.values(), default=EXIT_OK)
+
+
+def _running(home: Path | None) -> list[RuntimePaths]:
+    """Return the paths of the daemons of all folders, and of all preloaders."""
+    run = state_dir(home) / "run"
     # pathlib fails for a folder above it that the user may not enter.
     folders = sorted(run.glob("*")) if is_real_folder(run) else []
     found = [RuntimePaths(run, folder, folder.name) for folder in folders if folder.is_dir()]
-    running = [paths for paths in found if paths.is_locked()]
-    if not running:
-        cli.console.write(t("No Goalwright daemon is running.\n"))
-    return max([await _stop(cli, paths, force=force, ask=False) for paths in running], default=EXIT_OK)
+    return [paths for paths in found if paths.is_locked()]
 
 
 async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool = True) -> int:
@@ -127,6 +137,14 @@ async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool 
             t("The daemon is starting or stopping. Try again in a moment. Log: {log_file}", log_file=log)
         )
         return EXIT_FAILED
+    if not _may_be_ours(pid):
+        words = t(
+            "The daemon (process {pid}) runs elsewhere: on another computer or in a container with the same "
+            "home folder. Stop it there.",
+            pid=pid,
+        )
+        console.warn(words)
+        return EXIT_FAILED
     signals = [signal.SIGTERM] + ([signal.SIGKILL] if force and hasattr(signal, "SIGKILL") else [])
     for number_ in signals:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -144,6 +162,18 @@ async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool 
             return EXIT_OK
     console.warn(t("The daemon (process {pid}) does not stop. Try `goalwright stop --force`.", pid=pid))
     return EXIT_FAILED
+
+
+def _may_be_ours(pid: int) -> bool:
+    """Return whether a process can be the one that wrote its id: the lock may be held by one that is not seen here,
+    and its id belong to a stranger."""
+    import psutil
+
+    try:
+        command = psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return True  # ending, or hidden
+    return any(Path(word).stem == "goalwright" or word.endswith("sys.exit(main())") for word in command)
 
 
 async def _stops(cli: Invocation) -> bool:

@@ -334,7 +334,7 @@ def start_preloader() -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=paths.folder,
-        env=preloader_environment(os.environ),
+        env=preloader_environment(os.environ, passed_on()),
     )
     with contextlib.suppress(OSError):
         # It imports when the processor has nothing better to do.

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from daemon.runtime import RuntimePaths, state_dir
 from daemon.safe_path import own_folders
+from tools.process.environment import daemon_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 HEADER = struct.Struct("!I")
@@ -51,16 +52,20 @@ def preloader_paths(home: Path | None = None) -> RuntimePaths:
 
 
 def preloader_pid(home: Path | None = None) -> int | None:
-    """Return the process of the preloader of this installation, None when there is none."""
+    """Return the process of the preloader of this installation, None when there is none that has loaded everything."""
     paths = preloader_paths(home)
-    return paths.read_pid() if paths.is_locked() else None
+    return paths.read_pid() if paths.is_locked() and paths.read_address() is not None else None
 
 
-def preloader_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a preloader: only what it needs itself, and no secrets."""
+def preloader_environment(environment: Mapping[str, str], passed_on: Iterable[str]) -> dict[str, str]:
+    """Return the environment of a preloader: only what it needs itself, and no secrets.
+
+    ``passed_on``: as for ``daemon_environment``, because a daemon can be forked only if both have the same variables
+    that count when a process starts.
+    """
     return {
         name: value
-        for name, value in environment.items()
+        for name, value in daemon_environment(environment, passed_on).items()
         if name in _FOR_ITSELF or name.startswith(AT_THE_START)
     }
 

@@ -23,6 +23,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.runtime import Address, RuntimeFolderError, keep_memory_private, new_token, state_dir
 from daemon.safe_path import own_folders
 from daemon.version import product_version
-from lsp_bridge.cli.launch import EXIT_ALREADY_RUNNING, daemon_command, open_log
+from lsp_bridge.cli.launch import daemon_command, open_log, passed_on
 from lsp_bridge.cli.preloaded import AT_THE_START, FORKED, HEADER, preloader_environment, preloader_paths
 from tools.files.regular_files import write_private
 from tools.localization import DEFAULT, set_language, t
@@ -99,7 +100,7 @@ def preload(idle_s: float | None) -> int | None:
     if sys.platform != "linux":
         print(t("Processes can be forked from a preloaded one on Linux only."), file=sys.stderr)
         return 1
-    if (own := preloader_environment(os.environ)) != dict(os.environ):
+    if (own := preloader_environment(os.environ, passed_on())) != dict(os.environ):
         # Not by removing them: the memory of the process would still have the others.
         os.execve(sys.executable, [*daemon_command(), *sys.argv[1:]], own)
     paths = preloader_paths()
@@ -110,7 +111,8 @@ def preload(idle_s: float | None) -> int | None:
         print(error, file=sys.stderr)
         return 1
     if free is None:
-        return EXIT_ALREADY_RUNNING
+        print(t("A preloader runs already."))
+        return 0
     log, _ = open_log(paths.log_file)
     if os.fork():
         os._exit(0)  # without freeing the lock, which the other one has, too
@@ -306,6 +308,7 @@ def _become(connection: socket.socket, token: str) -> None:
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
+    tempfile.tempdir = None  # it remembers the folder of the preloader
     set_language(DEFAULT)
     os.chdir(order["cwd"])
     sys.argv = ["goalwright", *arguments]

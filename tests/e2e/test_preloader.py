@@ -76,7 +76,13 @@ def preload(goalwright: CommandLine) -> int:
     """Have a preloader, started in an environment of which it must keep nothing."""
     if pid_of(preloader(goalwright)) is None:
         end_preloader(goalwright)
-        env = {**goalwright.env, "LIKED": "no", "CI": "of the preloader", "ANTHROPIC_API_KEY": SECRET}
+        env = {
+            **goalwright.env,
+            "LIKED": "no",
+            "CI": "of the preloader",
+            "ANTHROPIC_API_KEY": SECRET,
+            "LD_SDK_KEY": SECRET,
+        }
         result = goalwright.run("preload", env=env)
         assert result.returncode == 0, result.stderr
     return ready(goalwright)
@@ -155,6 +161,23 @@ def test_preloader_has_no_secrets_and_its_files_are_private(goalwright: CommandL
     assert modes.pop(folder.name) == 0o700
     assert set(modes.values()) == {0o600}, modes
     assert sorted(Path(f"/proc/{pid}/task").iterdir()) == [Path(f"/proc/{pid}/task/{pid}")]
+
+
+def test_temporary_folder_of_a_fork_is_that_of_its_client(goalwright: CommandLine) -> None:
+    # So long that the sockets are in temporary folders.
+    home = goalwright.home / ("x" * 60) / ("y" * 60)
+    goalwright.env["GOALWRIGHT_HOME"] = str(home)
+    temporary = [goalwright.folder / name for name in ("of the preloader", "of the client")]
+    for folder in temporary:
+        folder.mkdir()
+    assert goalwright.run("preload", env={**goalwright.env, "TMPDIR": str(temporary[0])}).returncode == 0
+    paths = preloader_paths(home)
+    wait_until(lambda: paths.read_address() is not None, "the preloader")
+    result = goalwright.run("start", "--json", env={**goalwright.env, "TMPDIR": str(temporary[1])})
+    address = Address.from_json(json.loads(result.stdout))
+    forked = is_forked(address, paths.read_pid() or 0)
+    assert goalwright.run("stop", "--all").returncode == 0
+    assert (forked, Path(address.socket or "").parents[1]) == (True, temporary[1])
 
 
 def test_stopped_preloader_is_not_waited_for(goalwright: CommandLine) -> None:
@@ -283,7 +306,8 @@ def test_daemon_leaves_a_preloader_for_the_next_one(goalwright: CommandLine) -> 
     goalwright.stop()
     assert is_forked(goalwright.start(), pid)
     assert os.sched_getscheduler(pid) == os.SCHED_OTHER
-    assert goalwright.run("preload").returncode == 3
+    again = goalwright.run("preload")
+    assert (again.returncode, again.stdout) == (0, "A preloader runs already.\n")
 
 
 def test_client_with_another_priority_starts_its_daemon_itself(goalwright: CommandLine) -> None:

@@ -84,7 +84,7 @@ class Forker:
             with self._one_at_a_time:
                 # Also when there was one for another locale.
                 if not self._paths.is_locked():
-                    own = {**preloader_environment(env), "GOALWRIGHT_HOME": str(self._home)}
+                    own = {**preloader_environment(env, []), "GOALWRIGHT_HOME": str(self._home)}
                     command = [sys.executable, "-I", "-m", "goalwright", "preload", "--idle-timeout", _IDLE_S]
                     subprocess.run(command, env=own, check=True)
             time.sleep(0.02)

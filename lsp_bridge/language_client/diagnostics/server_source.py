@@ -86,17 +86,24 @@ class ServerSource(Source):
         text = await self.read(path)
         # Unsaved text is not on disk, so servers must receive it for the files that use it.
         unsaved = buffer and self._text_of(path) is not None
-        for server in self.servers.alive():
+        # Do not wait: a starting server opens files when it is asked about them, and takes no message before.
+        for server in [server for server in self.servers.alive() if server.is_ready]:
             shown = path in server.answers.documents or (
                 unsaved and server.spec.language_of(path) is not None
             )
-            if not buffer and text is None:
-                server.documents.close(path)
-            # Do not wait: a starting server opens files when it is asked about them.
-            elif text is not None and shown and server.is_ready and not self.held(path):
+            if text is not None and shown and not self.held(path):
                 server.sync(path, text)
             if not buffer:
-                server.documents.watched(path, "update" if text is not None else "delete")
+                self._changed_on_disk(server, path, text)
+
+    def _changed_on_disk(self, server: LanguageServer, path: Path, text: str | None) -> None:
+        if text is None:
+            server.documents.close(path)
+            server.documents.watched(path, "delete")
+        elif not server.documents.on_disk(path, text):  # our own writes are announced when they are made
+            server.documents.watched(path, "update")
+            if self._text_of(path) is None:
+                server.documents.note_on_disk(path, text)
 
     async def current(self, paths: Sequence[Path], least: Severity) -> CurrentProblems:
         try:
@@ -328,6 +335,7 @@ class ServerObserver(Observer):
             server.documents.watched(path, "create" if self._before[path] is None else "update")
             versions[path] = server.sync(path, text)
             server.documents.saved(path)
+            server.documents.note_on_disk(path, text)
         return versions
 
     async def _look_for_importers(

@@ -60,6 +60,8 @@ class ServerDocument(Struct):
     """The number of the last thing that was sent before it was pulled."""
     final: bool = False
     """There has been a final answer about this version: what the server works on since does not undo that."""
+    on_disk: bool = False
+    """The server was told that this text is on disk."""
 
 
 class FileDiagnostics(Struct, frozen=True):

@@ -103,6 +103,17 @@ class Documents:
             changes = [{"uri": path.as_uri(), "type": WIRE_KIND[kind]}]
             self._notify("workspace/didChangeWatchedFiles", {"changes": changes})
 
+    def on_disk(self, path: Path, text: str) -> bool:
+        """Return whether the server has this text of ``path``, and was told that it is on disk."""
+        document = self._answers.documents.get(path)
+        return document is not None and document.on_disk and document.text == text
+
+    def note_on_disk(self, path: Path, text: str) -> None:
+        """Record that the server was told of a change on disk to this text of ``path``."""
+        document = self._answers.documents.get(path)
+        if document is not None:
+            document.on_disk = document.text == text
+
     def _wanted(self, path: Path) -> TextSync:
         return self._registrations.sync(path, self._spec.language_of(path))
 

@@ -332,6 +332,38 @@ async def test_external_change_moves_the_baseline(open_workspace: Open, tmp_path
     assert messages(report) == ["bad: BAD by model"]
 
 
+async def test_write_that_the_file_watch_sees_is_announced_once(open_workspace: Open, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    workspace = await open_workspace(fake_spec("--log", str(log)))
+    path = workspace.path("a.txt")
+    run = await workspace.diagnostics.begin([path])
+    workspace.write({path: "BAD by model"})
+    await workspace.diagnostics.changed(path)
+    assert messages(await run.report()) == ["bad: BAD by model"]
+    await workspace.diagnostics.changed(path)
+    for text in ("by hand", "by hand", "BAD by model"):
+        workspace.write({path: text})
+        await workspace.diagnostics.changed(path)
+    await workspace.change(a_txt="the end")
+    await eventually(lambda: "the end" in log.read_text(), "the last change")
+    assert received(log).count("workspace/didChangeWatchedFiles") == 4
+
+
+async def test_starting_server_is_told_nothing_before_it_has_answered(tmp_path: Path) -> None:
+    log, go = tmp_path / "log", tmp_path / "go"
+    spec = fake_spec("--log", str(log), "--initialize-when", str(go))
+    workspace = LanguageWorkspace(tmp_path, [spec])
+    path = workspace.path("a.txt")
+    workspace.write({path: "fine"})
+    workspace.diagnostics.warm(path)
+    await eventually(lambda: log.exists() and "initialize" in received(log), "the start")
+    await workspace.diagnostics.changed(path)
+    go.touch()
+    assert messages(await workspace.change(a_txt="BAD")) == ["bad: BAD"]
+    assert received(log)[:2] == ["initialize", "initialized"]
+    await workspace.diagnostics.close()
+
+
 async def test_changed_starts_no_server_and_accepts_any_path(tmp_path: Path) -> None:
     workspace = LanguageWorkspace(tmp_path, [fake_spec()])
     await workspace.diagnostics.changed(workspace.path("absent.txt"))

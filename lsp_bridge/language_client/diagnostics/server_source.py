@@ -245,7 +245,7 @@ class ServerObserver(Observer):
             return
         asked: dict[Path, int] = {}
         for path, newest in texts.items():
-            older = self._change.older(self.key, path)
+            older = self._change.older(self.key, path, path not in server.answers.documents)
             text = self.baseline[path] = newest if older is None else older
             if text is not None and server.spec.language_of(path) is not None:
                 asked[path] = self._versions[path] = server.sync(path, text)

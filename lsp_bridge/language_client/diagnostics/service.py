@@ -198,9 +198,9 @@ class DiagnosticsService:
 
     # ---- interface for the runs
 
-    def older(self, key: Hashable, path: Path) -> str | None:
+    def older(self, key: Hashable, path: Path, unknown: bool) -> str | None:
         file = self._open_file(key, path)
-        return file.before if file is not None and file.known is None else None
+        return file.before if file is not None and (file.known is None or unknown) else None
 
     def sent(
         self, run: ServiceRun, key: Hashable, paths: Collection[Path], said: Mapping[Path, Raw] | None

@@ -51,8 +51,10 @@ class Change(Struct, frozen=True):
     """The change that a source watches. Moments are numbered."""
 
     began: int
-    older: Callable[[Hashable, Path], str | None]
-    """Returns the text before an earlier change of a file, if some observer has not answered about the later text."""
+    older: Callable[[Hashable, Path, bool], str | None]
+    """Returns the text before an earlier change of a file that an observer has not answered about, if there is no
+    answer about that text either. With True, always: the observer does not know the file, because it was started again,
+    and the later text may be what ended it."""
     sent: Callable[[Hashable, Collection[Path], Mapping[Path, Raw]], int]
     """Somebody is shown the new texts of these files now, and this is all that it has said until now. Returns the
     moment."""

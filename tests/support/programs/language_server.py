@@ -1,7 +1,8 @@
 """A language server that misbehaves on demand: a real process that speaks LSP over stdio, stdlib only.
 
-It finds an error in every line that contains ``BAD``. How it says so is scripted: ``--plan`` is a JSON list,
-one entry for each didOpen or didChange it receives (the last entry repeats), each a list of steps:
+It finds an error in every line that contains ``BAD``, and exits when it receives ``DEADLY``. How it says so is
+scripted: ``--plan`` is a JSON list, one entry for each didOpen or didChange it receives (the last entry
+repeats), each a list of steps:
 
 ``fresh`` push the diagnostics of the newest text · ``stale`` push those of the text before it, with its version
 · ``unversioned`` / ``unversioned-stale`` the same without a version · ``future`` a version never sent · ``flood``
@@ -88,6 +89,8 @@ class FakeServer:
         steps = self.plan.pop(0) if len(self.plan) > 1 else self.plan[0]
         versions = self.texts[uri]
         version, text = versions[-1]
+        if "DEADLY" in text:
+            os._exit(3)
         old_version, old_text = versions[-2] if len(versions) > 1 else versions[-1]
         for step in steps:
             name, _, argument = step.partition(":")

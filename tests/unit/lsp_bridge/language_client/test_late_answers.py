@@ -128,6 +128,16 @@ async def test_answer_owed_by_a_dead_server_comes_from_its_successor(open_worksp
     assert (messages(report), report.servers) == (["bad: BAD new"], ("fake",))
 
 
+async def test_text_that_ended_a_server_is_no_baseline_for_its_successor(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(), text="BAD old", timing=SOON)
+    assert messages(await workspace.change(a_txt="BAD old\nBAD new")) == ["bad: BAD new"]
+    assert (await workspace.change(a_txt="BAD old\nDEADLY")).verdict == "no_fresh_answer"
+    report = await workspace.change(a_txt="BAD old\nBAD repair")
+    if report.verdict == "no_fresh_answer":  # the successor was not there in time
+        report = await overdue(workspace)
+    assert messages(report) == ["bad: BAD repair"]
+
+
 async def test_without_baseline_problems_on_changed_lines_come_at_once(
     open_workspace: Open,
 ) -> None:

@@ -17,7 +17,7 @@ from tools.errors import ToolError
 from tools.localization import t
 from tools.ports import Job
 from tools.process import programs
-from tools.process.background import finish
+from tools.process.background import finish, is_canceled
 from tools.process.output import HeadTail, Output, whole_in
 from tools.text import terminal
 from tools.text.truncate import tail
@@ -232,8 +232,7 @@ class StoppableCalls:
         try:
             return await task
         except asyncio.CancelledError:
-            caller = asyncio.current_task()
-            if not task.cancelled() or (caller is not None and caller.cancelling()):
+            if not task.cancelled() or is_canceled():
                 raise
             result = stopped(call_id) or ToolResult("Stopped by the user.", t("canceled"))
             return replace(result, metadata={**result.metadata, "canceled": True}, is_error=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ from daemon.provider.model_calls import (
 from daemon.state.notes import notes_text
 from tools.diagnostics_text import describe_late
 from tools.localization import t
+from tools.process.background import is_canceled
 from tools.tool import ToolContext, ToolResult
 from tools.tool_names import OWN
 
@@ -174,6 +176,8 @@ class Turn:
 
     async def steps(self, pause: Callable[[], bool]) -> tuple[StopReason, str]:
         while not pause():
+            if is_canceled():
+                raise asyncio.CancelledError  # a tool has lost it
             if over := await self.between():
                 return "permission_denied", over
             outcome = await self._step()

@@ -20,6 +20,7 @@ from daemon.mcp.content import REFRESH_PAUSE_S, ServerContent
 from daemon.mcp.failures import brief, exit_words, invalid, sentence, unreadable_line, why_down
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition, not_offered
 from tools.localization import t
+from tools.process.background import is_canceled
 from tools.tool import ToolError
 
 if TYPE_CHECKING:
@@ -181,7 +182,8 @@ class Connection:
         await self._back()
         if self._session is not None and not self._listed.current.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._listed.current.wait(), RELIST_S)
+                async with asyncio.timeout(RELIST_S):
+                    await self._listed.current.wait()
         session = self._session
         if session is None:
             why = f": {sentence(self.error)}" if self.error else "."
@@ -314,11 +316,11 @@ class Connection:
                 await self._serve(process)
                 return await self._end(process)
         except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is None or task.cancelling():
+            if is_canceled():
                 raise
             return t("the connection broke")  # the SDK's own cancellation
         except (Exception, BaseExceptionGroup) as error:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
+            if is_canceled():
                 raise asyncio.CancelledError from None
             status = 0 if self._access is None else self._access.transport.error_status
             return why_down(error, self.spec, status, CONNECT_S)
@@ -331,7 +333,8 @@ class Connection:
         if process is None:
             return t("the connection ended")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.exited.wait(), GRACE_S)
+            async with asyncio.timeout(GRACE_S):
+                await process.exited.wait()
         last = process.stderr_tail.rpartition("\n")[2]
         why = exit_words(process.exit_code) if process.exited.is_set() else t("it closed its output")
         return ": ".join(filter(None, [why, brief(last)]))

@@ -150,7 +150,8 @@ async def _prompt(name: str, arguments: str, servers: Mapping[str, Connection]) 
     key, connection = next((one for one in servers.items() if one[0].lower() == part), ("", None))
     if connection is not None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(connection.content.listed.wait(), LISTED_S)
+            async with asyncio.timeout(LISTED_S):
+                await connection.content.listed.wait()
         named = prompt_names(key, connection.content.prompts)
         found = next((one for typed, one in named.items() if typed.lower() == name), None)
     if connection is None or found is None:

@@ -60,7 +60,8 @@ class McpServerLog:
     async def _write(self) -> None:
         while self._due:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), _WRITE_AFTER_S)
+                async with asyncio.timeout(_WRITE_AFTER_S):
+                    await self._closing.wait()
             self._due = False
             await asyncio.to_thread(self._to_disk, bytes(self._data[-MAX_BYTES:]))
 

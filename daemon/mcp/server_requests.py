@@ -18,7 +18,7 @@ from daemon.mcp import elicitation, sampling
 from daemon.mcp.elicitation import BadRequestError
 from daemon.outside_tools.approvals import Approvals
 from tools.localization import t
-from tools.process.background import Background
+from tools.process.background import Background, is_canceled
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import shown_line
 from tools.tool import PermissionAsk, PermissionDeniedError, ToolError
@@ -102,7 +102,7 @@ class CallRequests:
         try:
             return await task
         except asyncio.CancelledError:
-            if self._clock is not None or not task.cancelled() or _is_canceled():
+            if self._clock is not None or not task.cancelled() or is_canceled():
                 raise
             return refusal("the call has ended")
 
@@ -233,8 +233,3 @@ def _unanswered(denied: PermissionDeniedError) -> types.ElicitResult:
     """The user dismissed it, or nobody was there; a rule declines."""
     timed_out = denied.metadata.get("by") == "timeout"
     return types.ElicitResult(action="cancel" if timed_out else "decline")
-
-
-def _is_canceled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -271,7 +271,8 @@ class McpServers:
             if (server := self._connections.get(spec)) is not None and server.state == "ready"
         ]
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*waits), WAIT_S)
+            async with asyncio.timeout(WAIT_S):
+                await asyncio.gather(*waits)
 
     def resources(self, trust: Trust, query: str, most: int, session_id: str = "") -> tuple[McpResource, ...]:
         """Return the resources of servers that run whose name has these letters: first those that begin with them."""

@@ -165,7 +165,8 @@ async def in_thread(work: Callable[[], Awaitable[object]], timeout_s: float) -> 
     threading.Thread(target=run, name="own tool", daemon=True).start()
     result = asyncio.wrap_future(done)
     try:
-        return await asyncio.wait_for(asyncio.shield(result), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            return await asyncio.shield(result)
     finally:
         if not result.done():
             for loop, task in running:

@@ -87,7 +87,8 @@ class Cluster:
         self._serving = asyncio.create_task(self._relay.run())
         self._given.clear()
         try:
-            await asyncio.wait_for(self._relay.call("connect", self._address, language()), _CONNECT_S)
+            async with asyncio.timeout(_CONNECT_S):
+                await self._relay.call("connect", self._address, language())
         except BaseException as error:
             await self.close()
             if isinstance(error, TimeoutError):
@@ -138,7 +139,8 @@ class Cluster:
         await asyncio.gather(self._serving, return_exceptions=True)
         self._relay.close()
         try:
-            await asyncio.wait_for(self._process.wait(), _END_S)
+            async with asyncio.timeout(_END_S):
+                await self._process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()

@@ -102,7 +102,8 @@ class BranchActor:
         if not self._data and not self._ended:
             self._more.clear()
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._more.wait(), POLL_S)
+                async with asyncio.timeout(POLL_S):
+                    await self._more.wait()
         self._asked = time.monotonic()
         data = bytes(self._data)
         self._data.clear()

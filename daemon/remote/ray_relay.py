@@ -89,7 +89,8 @@ class Relay:
     async def start(self, key: str) -> None:
         """Start the worker process. Raises ClusterError."""
         try:
-            await asyncio.wait_for(asyncio.ensure_future(self._actor(key).start.remote()), _FACTS_S)
+            async with asyncio.timeout(_FACTS_S):
+                await asyncio.ensure_future(self._actor(key).start.remote())
         except Exception as error:
             raise _problem(error) from None
 
@@ -103,7 +104,8 @@ class Relay:
         while True:
             try:
                 got = asyncio.ensure_future(self._actor(key).receive.remote())
-                data = await asyncio.wait_for(got, _QUIET_S)
+                async with asyncio.timeout(_QUIET_S):
+                    data = await got
             except TimeoutError:
                 raise PeerLostError("the node does not answer") from None
             except Exception as error:

@@ -81,7 +81,8 @@ class LiveDumps:
         """Write, and again if more has come meanwhile."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), delay_s)
+                async with asyncio.timeout(delay_s):
+                    await self._closing.wait()
             dumped.behind = False
             began = time.monotonic()
             try:

@@ -68,6 +68,12 @@ class Background:
             )
 
 
+def is_canceled() -> bool:
+    """Return whether the current task was canceled, even if something it waited for has lost the cancellation."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def finish(task: asyncio.Future[T]) -> bool:
     """Wait until ``task`` is done, whatever happens. Returns whether a cancellation came meanwhile."""
     canceled = False

@@ -132,7 +132,8 @@ class ServerProcess:
 async def ended(process: ServerProcess, seconds: float) -> bool:
     """Wait at most ``seconds`` for the end of the server itself."""
     try:
-        await asyncio.wait_for(process.exited.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await process.exited.wait()
     except TimeoutError:
         return False
     return True

@@ -208,7 +208,8 @@ class SupervisedProcess:
             with contextlib.suppress(OSError):
                 self._control.send(b"stop\n")
         try:
-            await asyncio.wait_for(self.ended.wait(), grace_s + _LOST_S)
+            async with asyncio.timeout(grace_s + _LOST_S):
+                await self.ended.wait()
         except TimeoutError:
             _log.error("the warden of session %s does not answer", self.family.session)
         self._close()

@@ -56,7 +56,8 @@ class WindowsProcess(asyncio.SubprocessProtocol):
             if not self.exited.is_set():
                 await _taskkill(self.pid, force=force)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.exited.wait(), grace_s)
+                    async with asyncio.timeout(grace_s):
+                        await self.exited.wait()
         self._transport.close()
 
     # -- what the event loop calls --

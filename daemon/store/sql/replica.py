@@ -176,4 +176,5 @@ def copy_session(files: FileTraceStore, database: SqlTraceStore, trace_id: str) 
 async def _passed(event: asyncio.Event, seconds: float) -> None:
     """Wait for ``seconds``, or until ``event``."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -56,7 +56,8 @@ async def _try(server: LanguageServer, folder: Path) -> Trial:
         return await _judge(server, path, sample, begun)
     finally:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(server.stop(), COLD_S)
+            async with asyncio.timeout(COLD_S):
+                await server.stop()
 
 
 async def _judge(server: LanguageServer, path: Path, sample: Sample, begun: float) -> Trial:

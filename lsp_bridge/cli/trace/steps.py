@@ -152,7 +152,8 @@ async def tail_trace(
         if not follow:
             break
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(gone.wait(), _LOOK_S)
+            async with asyncio.timeout(_LOOK_S):
+                await gone.wait()
         if gone.is_set():
             break
 

@@ -15,6 +15,7 @@ from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import SessionParams, SessionResult
 from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import t
+from tools.process.background import is_canceled
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ContextRequests(RequestArea):
         try:
             return await session.compact(params.instructions)
         except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is None or task.cancelling():
+            if is_canceled():
                 raise  # nothing waits for the answer any more
             held = (await prepared(session)).tokens()
             return CompactResult(before=held, after=held, detail=t("Canceled; the context is unchanged."))

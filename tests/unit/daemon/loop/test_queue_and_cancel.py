@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from daemon.store.replay import replayed
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted, results, roles
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Think
-from tools.bash import BashTool
+from tools.bash import BashInput, BashTool
+from tools.tool import ToolContext, ToolResult
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
 
@@ -304,6 +306,28 @@ async def test_a_second_cancel_does_not_disturb_the_first(tmp_path: Path) -> Non
         assert (await finish(turn)).stop == "canceled"
         assert len(results(session.state.messages)) == 1
         await session.prompt("go on")
+
+
+async def test_a_tool_that_loses_a_cancel_does_not_keep_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = asyncio.Event()
+
+    async def run(self: BashTool, args: BashInput, ctx: ToolContext) -> ToolResult:
+        with contextlib.suppress(asyncio.CancelledError):
+            started.set()
+            await asyncio.Event().wait()
+        return ToolResult("done")
+
+    monkeypatch.setattr(BashTool, "run", run)
+    async with daemon(tmp_path, [Call("bash", {"command": "true"})], "It went on.") as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        turn = prompted(session, "run")
+        await started.wait()
+        assert session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        assert [result.content for result in results(session.state.messages)] == ["done"]
+        assert (await session.prompt("go on")).stop == "end_turn"
 
 
 async def test_cancel_lets_queued_prompts_run(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import pytest
@@ -102,6 +103,32 @@ async def test_prompts_with_arguments_and_images(sample: Connection) -> None:
         await asked(sample, "/mcp__sample__review")
     with pytest.raises(ToolError, match="There is no prompt /mcp__sample__nothing"):
         await asked(sample, "/mcp__sample__nothing")
+
+
+class Awaited(asyncio.Event):
+    """An event that says when it is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awaited = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.awaited.set()
+        return await super().wait()
+
+
+@shared
+async def test_a_stop_beside_the_list_of_prompts_is_not_lost(
+    sample: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Awaited()
+    monkeypatch.setattr(sample.content, "listed", listed)
+    asking = asyncio.create_task(asked(sample, "/mcp__sample__review x y"))
+    await listed.awaited.wait()
+    listed.set()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
 
 
 @shared

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from daemon.loop.services import JoinedTools
 from daemon.model.events import Notice
+from daemon.own_tools.python_tools import in_thread
 from daemon.own_tools.service import OwnTools
 from daemon.permission.rules import RuleSet
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted, results
@@ -383,6 +386,25 @@ async def test_functions_that_fail(tmp_path: Path, package: Path, name: str, wor
     async with daemon(tmp_path) as bench:
         said = await run(bench, Call(f"tool__{name}"), "done")
         assert said.startswith("error: ") and words in said
+
+
+async def test_a_stop_beside_the_result_is_not_lost() -> None:
+    threads: list[threading.Thread] = []
+    go = threading.Event()
+
+    async def work() -> str:
+        threads.append(threading.current_thread())
+        go.wait()
+        return "result"
+
+    call = asyncio.create_task(in_thread(work, 20))
+    await until(lambda: threads, "the call")
+    go.set()
+    threads[0].join()
+    await asyncio.sleep(0)  # the result has come, and nobody has heard of it yet
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
 
 
 async def test_a_package_that_hangs_holds_up_nobody(

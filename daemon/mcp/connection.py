@@ -20,7 +20,7 @@ from daemon.mcp.content import REFRESH_PAUSE_S, ServerContent
 from daemon.mcp.failures import brief, exit_words, invalid, sentence, unreadable_line, why_down
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition, not_offered
 from tools.localization import t
-from tools.process.background import is_canceled
+from tools.process.background import despite_cancel, is_canceled
 from tools.tool import ToolError
 
 if TYPE_CHECKING:
@@ -392,7 +392,7 @@ class Connection:
             grace_s=GRACE_S,
             on_stderr=self.log.add,
         )
-        stack.push_async_callback(lambda: asyncio.shield(process.end(GRACE_S)))
+        stack.push_async_callback(lambda: despite_cancel(process.end(GRACE_S)))
         return process
 
     async def _list(self, session: ServerSession) -> None:

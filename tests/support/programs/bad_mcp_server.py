@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -186,5 +187,13 @@ def main() -> None:
             content(number, method, message.get("params"))
 
 
-if __name__ == "__main__":
+def stay() -> None:
+    """Ignore the end of its input and the request to end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print(f"pid {os.getpid()}", file=sys.stderr, flush=True)
     main()
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    stay() if HOW == "stays" else main()

@@ -205,6 +205,18 @@ async def test_nothing_of_a_server_stays(tmp_path: Path) -> None:
     assert "ready on stderr" in (tmp_path / "log").read_text()
 
 
+async def test_stop_waits_for_a_server_that_ignores_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "GRACE_S", 0.5)
+    monkeypatch.setattr(connections, "_CANCEL_AGAIN_S", 0.05)
+    async with connected(tmp_path, spec_of(bad_mcp_server, "stays")) as server:
+        await until(lambda: "pid" in server.log.text(), "its process id")
+        pid = int(server.log.text().partition("pid ")[2].split()[0])
+        assert psutil.pid_exists(pid)
+    assert not psutil.pid_exists(pid)
+
+
 async def crashed(sample: Sample) -> None:
     with pytest.raises(ToolError, match="ended during the call"):
         await sample.call("crash")

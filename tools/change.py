@@ -253,11 +253,10 @@ async def apply_changes(
         approval = await ctx.permission.ask(worded(_question(proposal, names.values())))
         run = await baseline
     except BaseException as error:
-        if isinstance(error, asyncio.CancelledError):
-            ctx.on_stop(ToolResult(NOT_WRITTEN, metadata={"not_run": True, **_proposed(proposal)}))
         baseline.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await baseline
+        if await finish(baseline) or isinstance(error, asyncio.CancelledError):
+            ctx.on_stop(ToolResult(NOT_WRITTEN, metadata={"not_run": True, **_proposed(proposal)}))
+            raise asyncio.CancelledError from error
         raise
     accepted, altered = proposal, ()
     if approval.changes is not None:
@@ -375,7 +374,6 @@ def _question(proposal: Sequence[ProposedFile], targets: Iterable[str]) -> Permi
 async def _begin(ctx: ToolContext, paths: Sequence[Path]) -> DiagnosticsRun | None:
     """Return the baseline, or None: trouble with a language server must not stop an edit."""
     try:
-        # Not wait_for: in Python 3.11 it may swallow a cancellation that arrives together with the answer.
         async with asyncio.timeout(BASELINE_TIMEOUT_S):
             return await ctx.diagnostics.begin(paths)
     except TimeoutError:

@@ -428,6 +428,33 @@ async def test_baseline_ends_with_a_refused_question(ctx: FakeToolContext, works
     assert ended.is_set() and path.read_bytes() == b"one\n"
 
 
+async def test_a_stop_after_a_refusal_is_not_lost(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    looking, ending, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def look() -> None:
+        looking.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await go.wait()
+
+    async def refuse(ask: PermissionAsk) -> None:
+        await looking.wait()
+        raise PermissionDeniedError("no", feedback="Another way, please.")
+
+    ctx.diagnostics.on_begin, ctx.permission.on_ask = look, refuse
+    task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx))
+    await ending.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert path.read_bytes() == b"one\n"
+
+
 async def test_changes_the_user_keeps_are_written_and_reported(ctx: FakeToolContext, workspace: Path) -> None:
     first, second = known(ctx, workspace / "a.py", b"one\n"), known(ctx, workspace / "b.py", b"one\n")
     ctx.permission.leave = lambda changes: (update_to(changes[0], b"mine\n"),)

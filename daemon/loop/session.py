@@ -337,9 +337,9 @@ class Session:
     async def compact(self, instructions: str = "") -> CompactResult:
         """Compact the context at the user's request. Raises BusyError while a turn runs; ``cancel`` ends it."""
         self.check_writable()
-        if self.running or waits_for_answer(self.state):
-            raise BusyError(t("The session is running. Cancel the turn or wait until it ends, then compact."))
+        self._check_idle()
         await self.request_builder.prepare()
+        self._check_idle()  # a prompt may have come meanwhile
         async with self.files.lock:  # a prompt that arrives now waits
             self.check_writable()  # it may have ended meanwhile
             self._compaction = asyncio.create_task(self.compactor.compact("manual", instructions))
@@ -355,6 +355,10 @@ class Session:
             finally:
                 self._compaction = None
                 self.request_builder.publish()
+
+    def _check_idle(self) -> None:
+        if self.running or waits_for_answer(self.state):
+            raise BusyError(t("The session is running. Cancel the turn or wait until it ends, then compact."))
 
     def begin_with(self, text: str) -> None:
         """Put the first user message into a new session, e.g. what another agent hands over."""

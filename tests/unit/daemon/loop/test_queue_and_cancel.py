@@ -393,6 +393,31 @@ async def test_prompt_during_a_compaction_is_stored_and_stopped(tmp_path: Path, 
         assert (await finish(first)).stop == ("end_turn" if held else "canceled")
 
 
+async def test_compaction_is_refused_when_a_prompt_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, begun, go = Hold(), asyncio.Event(), asyncio.Event()
+
+    async def prepare() -> None:
+        begun.set()
+        await go.wait()
+
+    async with daemon(tmp_path, [hold, "ok"]) as bench:
+        session = bench.session()
+        with monkeypatch.context() as slow:
+            slow.setattr(session.request_builder, "prepare", prepare)
+            compacting = asyncio.create_task(session.compact())
+            await begun.wait()
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        go.set()
+        await until(compacting.done, within_s=5)
+        with pytest.raises(BusyError, match="then compact"):
+            await compacting
+        hold.go.set()
+        assert (await finish(turn)).stop == "end_turn"
+
+
 @pytest.mark.parametrize("ended", [True, False], ids=["after the stop", "while it stops"])
 async def test_held_prompt_waits_for_send_queue_despite_other_prompts(tmp_path: Path, ended: bool) -> None:
     hold = Hold()

@@ -23,6 +23,7 @@ from tools.change import write_approved
 from tools.diff.unified_diff import limited, shown_name
 from tools.localization import noted, t
 from tools.paths import folder_patterns, rule_target
+from tools.process.background import despite_cancel
 from tools.text.truncate import head
 from tools.tool import FileChange, Permission, PermissionAsk, ProposedFile, ToolError
 from tools.writing.proposal import propose
@@ -265,6 +266,10 @@ class Restorer:
             # Continue when the turn is canceled meanwhile: the write has happened, and all listeners must learn of it.
             if keeper.done:
                 self._done(planned, by)
+                await despite_cancel(self._follow_up(changes, writes))
+
+    async def _follow_up(self, changes: Sequence[FileSetChange], writes: Sequence[FileChange]) -> None:
+        """Remove the folders that are empty now, and tell language servers of the files."""
         gone = {change.path for change in writes if change.after is None}
         folders = [folder for change in changes for folder in change.folders()]
         await asyncio.to_thread(remove_empty, folders, gone)

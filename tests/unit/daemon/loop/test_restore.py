@@ -6,10 +6,12 @@ import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from daemon.files.restore import ConflictError, RestoreRefusedError
+from daemon.loop import undo as restoring
 from daemon.loop.session import BusyError, Session
 from daemon.loop.undo import Restorer, UnknownChangeError
 from daemon.model.events import FileChanged, FilesRestored, Notice
@@ -17,6 +19,7 @@ from daemon.model.messages import NotePart, TextPart
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Step
+from tools.change import write_approved
 
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 
@@ -402,6 +405,28 @@ async def test_prompt_during_an_undo_waits_for_the_files(tmp_path: Path) -> None
         await finish(turn)
         answer = next(r for m in reversed(session.state.messages) if (r := m.tool_result()) is not None)
         assert "line 5" in answer.content
+
+
+async def test_a_canceled_undo_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Path] = []
+
+    async def changed(path: Path) -> None:
+        told.append(path)
+
+    async def stopped(*given: Any) -> object:
+        undo.cancel()
+        return await write_approved(*given)
+
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, write("new/b.txt", "x\n"))
+        monkeypatch.setattr(session.services.languages.diagnostics, "changed", changed)
+        monkeypatch.setattr(restoring, "write_approved", stopped)
+        undo = asyncio.create_task(Restorer(session).undo())
+        with pytest.raises(asyncio.CancelledError):
+            await undo
+        assert not (bench.workspace / "new").exists()
+        assert told == [bench.workspace / "new" / "b.txt"]
+        assert [event.action for event in bench.events(FilesRestored)] == ["undo"]
 
 
 async def test_a_canceled_write_is_in_the_log(tmp_path: Path) -> None:

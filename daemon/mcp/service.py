@@ -159,6 +159,7 @@ class McpServers:
         self._background = Background("MCP servers of clients that are gone")
         self._approved = Approvals(folder / "approved.json")
         self._settling = asyncio.Lock()
+        self._closed = False
 
     async def begin(
         self, trust: Trust, wait_s: float | None = None, *, session_id: str = ""
@@ -346,7 +347,8 @@ class McpServers:
         """Stop and start a server. Raises ToolError."""
         server = self._named(name)
         async with self._settling:
-            await server.restart()
+            if not self._closed:
+                await server.restart()
 
     async def sign_in(self, name: str) -> str:
         """Begin to sign in to a server; returns the page for the user's browser. Raises ToolError."""
@@ -387,10 +389,12 @@ class McpServers:
         await self.restart(name)
 
     async def close(self) -> None:
-        """Stop all servers."""
+        """Stop all servers; none starts any more."""
+        self._closed = True
         await self._background.wait()
         await asyncio.gather(*(attempt.close() for attempt in self._sign_ins.values()))
-        await asyncio.gather(*(server.stop() for server in self._connections.values()))
+        async with self._settling:  # what is being started or restarted is stopped, too
+            await asyncio.gather(*(server.stop() for server in self._connections.values()))
 
     # -- internals --
 
@@ -414,7 +418,7 @@ class McpServers:
         ]
         await asyncio.gather(*(self._connections.pop(spec).stop() for spec in unwanted))
         for spec in found.servers:
-            if spec in usable:
+            if spec in usable and not self._closed:
                 self._connection(spec).start()
 
     def _connection(self, spec: McpServerSpec) -> Connection:

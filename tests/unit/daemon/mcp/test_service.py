@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from daemon.mcp import service
+from daemon.mcp.configuration import FoundServers, find_servers
 from daemon.model.events import Notice
 from daemon.model.permissions import Grant
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted, results
@@ -249,6 +252,26 @@ async def test_a_slow_server_does_not_hold_up_a_prompt(
         bench.models.then("done")
         await finish(prompted(session, "again"))
         assert "mcp__bad__work" in offered(bench)
+
+
+async def test_no_server_starts_after_the_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(tmp_path)
+    reading, go = threading.Event(), threading.Event()
+
+    def find(*given: Any, **named: Any) -> FoundServers:
+        reading.set()
+        go.wait()
+        return find_servers(*given, **named)
+
+    async with daemon(tmp_path) as bench:
+        servers = bench.core.mcp
+        monkeypatch.setattr(service, "find_servers", find)
+        begun = asyncio.create_task(servers.begin("trusted", 0))
+        await until(reading.is_set, "the reading of the configuration")
+        await servers.close()
+        go.set()
+        await begun
+        assert [one.shown.state for one in servers.servers("trusted")[0]] == ["stopped"]
 
 
 async def test_a_failing_server_is_reported(tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ class Connection:
     async def _attempt(self) -> str:
         """Serve until the connection ends; return why."""
         self._set("starting", self.error)
-        self._ended.clear()
+        self._ended = asyncio.Event()  # what an earlier attempt still hears does not end this one
         self._listed.announced.clear()
         try:
             # The SDK takes half a second to load, and is not needed without servers.
@@ -371,10 +371,10 @@ class Connection:
         from daemon.mcp.sign_in import McpAccess
         from daemon.mcp.transports import http_streams
 
-        loop, spec = asyncio.get_running_loop(), self.spec
+        loop, spec, ended = asyncio.get_running_loop(), self.spec, self._ended
 
         def refused() -> None:  # called in a thread
-            loop.call_soon_threadsafe(self._ended.set)
+            loop.call_soon_threadsafe(ended.set)
 
         self._access = access = await asyncio.to_thread(
             McpAccess, spec.url, self._tokens, refused, own=has_own_token(spec)

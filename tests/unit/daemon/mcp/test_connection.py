@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,12 +19,13 @@ import pytest
 import pytest_asyncio
 
 from daemon.mcp import connection as connections
-from daemon.mcp import transports
+from daemon.mcp import sign_in, transports
 from daemon.mcp.configuration import McpServerSpec
 from daemon.mcp.connection import Connection
 from daemon.mcp.requested import requested, wanted_in
 from daemon.mcp.server_log import MAX_BYTES, McpServerLog
 from daemon.mcp.server_requests import CallRequests
+from daemon.mcp.sign_in import McpAccess
 from daemon.mcp.tokens import TokenStore
 from daemon.mcp.tool import tool_result
 from daemon.outside_tools.definitions import Definition
@@ -226,7 +227,9 @@ async def crashed(sample: Sample) -> None:
     assert await sample.text("echo", {"text": "again"}) == "again"
 
 
-async def test_streamable_http(tmp_path: Path) -> None:
+@asynccontextmanager
+async def on_the_web() -> AsyncGenerator[tuple[asyncio.subprocess.Process, McpServerSpec]]:
+    """The SDK's server on HTTP."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         mcp_server.__file__,
@@ -237,29 +240,52 @@ async def test_streamable_http(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         port = int(await process.stdout.readline())
-        spec = McpServerSpec("web", "config.json", url=f"http://127.0.0.1:{port}/mcp")
-        async with connected(tmp_path, spec) as server:
-            sample = Sample(server, tmp_path)
-            assert await sample.text("echo", {"text": "over HTTP"}) == "over HTTP"
-            await sample.call("change")
-            await until(lambda: any(tool.name == "newcomer" for tool in server.tools), "the new tool")
-            await sample.call("grow")
-            await until(
-                lambda: any(one.uri == "docs://new" for one in server.content.resources), "the new resource"
-            )
-            (new,) = await requested(wanted_in("@web:docs://new"), {"web": server}, frozenset())
-            assert new.data == b"fresh"
-            with pytest.raises(ToolError, match="stream failed"):
-                await sample.call("big", {"characters": 20_000_000})
-            assert (await sample.text("echo", {"text": "still there"})) == "still there"
-            process.kill()
-            with pytest.raises(ToolError):
-                await sample.call("echo", {"text": "gone"})
-            await until(lambda: server.state == "failed", "the failure")
+        yield process, McpServerSpec("web", "config.json", url=f"http://127.0.0.1:{port}/mcp")
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+async def test_streamable_http(tmp_path: Path) -> None:
+    async with on_the_web() as (process, spec), connected(tmp_path, spec) as server:
+        sample = Sample(server, tmp_path)
+        assert await sample.text("echo", {"text": "over HTTP"}) == "over HTTP"
+        await sample.call("change")
+        await until(lambda: any(tool.name == "newcomer" for tool in server.tools), "the new tool")
+        await sample.call("grow")
+        await until(
+            lambda: any(one.uri == "docs://new" for one in server.content.resources), "the new resource"
+        )
+        (new,) = await requested(wanted_in("@web:docs://new"), {"web": server}, frozenset())
+        assert new.data == b"fresh"
+        with pytest.raises(ToolError, match="stream failed"):
+            await sample.call("big", {"characters": 20_000_000})
+        assert (await sample.text("echo", {"text": "still there"})) == "still there"
+        process.kill()
+        with pytest.raises(ToolError):
+            await sample.call("echo", {"text": "gone"})
+        await until(lambda: server.state == "failed", "the failure")
+
+
+async def test_a_late_refusal_does_not_end_the_next_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals: list[Callable[[], None]] = []
+
+    class Access(McpAccess):
+        def __init__(self, url: str, store: TokenStore, ended: Callable[[], None], *, own: bool) -> None:
+            super().__init__(url, store, ended, own=own)
+            refusals.append(ended)
+
+    monkeypatch.setattr(sign_in, "McpAccess", Access)
+    async with on_the_web() as (_, spec), connected(tmp_path, spec) as server:
+        await server.restart()
+        await until(lambda: server.state == "ready", "the second connection", 60)
+        refusals[0]()
+        sample = Sample(server, tmp_path)
+        assert await sample.text("echo", {"text": "still there"}) == "still there"
+        assert len(refusals) == 2, "there was no third connection"
 
 
 async def test_a_list_over_http_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ async def test_answer_owed_by_a_dead_server_comes_from_its_successor(open_worksp
     assert (messages(report), report.servers) == (["bad: BAD new"], ("fake",))
 
 
-async def test_text_that_ended_a_server_is_no_baseline_for_its_successor(open_workspace: Open) -> None:
+async def test_text_that_ended_a_server_is_no_baseline_for_the_next(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(), text="BAD old", timing=SOON)
     assert messages(await workspace.change(a_txt="BAD old\nBAD new")) == ["bad: BAD new"]
     assert (await workspace.change(a_txt="BAD old\nDEADLY")).verdict == "no_fresh_answer"

@@ -265,7 +265,7 @@ async def apply_changes(
         accepted = await asyncio.to_thread(propose, plan, names)
         altered = tuple(await asyncio.to_thread(alterations, proposal, accepted))
     counts = {file.change.path: (file.diff.added, file.diff.removed) for file in accepted}
-    written = await write_approved(plan, ctx, counts)
+    written = await write_approved(plan, ctx, counts, None if run is None else run.written)
     report = DiagnosticsReport("no_fresh_answer") if run is None else await run.report()
     by_path = dict(zip((change.path for change in plan), written.versions, strict=True))
     files = tuple(
@@ -312,14 +312,19 @@ class Written(Struct, frozen=True):
     """Files that an editor saved with another content than approved."""
 
 
-async def write_approved(plan: Sequence[FileChange], ctx: Writing, counts: Counts | None = None) -> Written:
+async def write_approved(
+    plan: Sequence[FileChange],
+    ctx: Writing,
+    counts: Counts | None = None,
+    done: Callable[[], None] | None = None,
+) -> Written:
     """Write all of the approved changes or none, on exactly the contents they were planned on.
 
     Raises ToolError when nothing was written. A cancellation takes effect
-    when everything is written, or undone.
+    when everything is written, or undone. ``done``: called when everything is written, canceled or not.
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
-    commit = asyncio.ensure_future(_commit(plan, ctx, names, counts))
+    commit = asyncio.ensure_future(_commit(plan, ctx, names, counts, done))
     # Never leave half a change behind: the write is finished (or undone) first, however often it is canceled.
     if await finish(commit):
         if not commit.cancelled() and (error := commit.exception()) is not None:
@@ -384,7 +389,11 @@ async def _begin(ctx: ToolContext, paths: Sequence[Path]) -> DiagnosticsRun | No
 
 
 async def _commit(
-    plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path, str], counts: Counts | None
+    plan: Sequence[FileChange],
+    ctx: Writing,
+    names: Mapping[Path, str],
+    counts: Counts | None,
+    done: Callable[[], None] | None,
 ) -> Written:
     """Commit the changes, from the check after approval to the new hashes."""
     async with contextlib.AsyncExitStack() as stack:
@@ -419,6 +428,8 @@ async def _commit(
         if settled := {path: data for path, data in formatted.items() if data is not None}:
             await kept.settle(versions, settled)
         kept.written(versions)
+        if done is not None:
+            done()
         digests = await _aside(
             plan,
             lambda: {change.path: _digest(change.after) for change in plan if change.path not in formatted},

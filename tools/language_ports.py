@@ -85,6 +85,10 @@ class DiagnosticsRun(Protocol):
         """
         ...
 
+    def written(self) -> None:
+        """The change is written: its verdict is owed, even when a cancellation keeps ``report`` from being called."""
+        ...
+
     def drop(self) -> None:
         """Nothing was written, and no report will be asked for."""
         ...

@@ -98,9 +98,11 @@ class StepDiagnostics:
     async def extend(self, paths: Sequence[Path]) -> None:
         await self.begin(paths)
 
+    def written(self) -> None:
+        self._written = True
+
     async def report(self) -> DiagnosticsReport:
         """Return the report for the write that has just been done."""
-        self._written = True
         return DiagnosticsReport("later") if self._more else await self._judged()
 
     def drop(self) -> None:

@@ -460,6 +460,9 @@ class ServiceRun:
         finally:
             self.drop()
 
+    def written(self) -> None:
+        """Whoever keeps this run asks for its report, or drops it."""
+
     def drop(self) -> None:
         if not self.over:
             self.over = True

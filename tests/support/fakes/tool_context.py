@@ -251,6 +251,7 @@ class FakeDiagnostics:
     warmed: list[Path] = field(default_factory=list[Path])
     told: list[Path] = field(default_factory=list[Path])
     buffers_changed: list[Path] = field(default_factory=list[Path])
+    written: int = 0
     reported: int = 0
     dropped: int = 0
     gate: asyncio.Event | None = None
@@ -290,6 +291,9 @@ class FakeRun:
 
     async def extend(self, paths: Sequence[Path]) -> None:
         self.owner.begun.append(tuple(paths))
+
+    def written(self) -> None:
+        self.owner.written += 1
 
     def drop(self) -> None:
         self.owner.dropped += 1

@@ -297,6 +297,7 @@ async def test_a_cancellation_during_the_write_takes_effect_after_it(
         await task
     assert path.read_bytes() == b"two\n"
     assert ctx.files.last_read(path) == sha256(b"two\n")
+    assert ctx.diagnostics.written == 1, "its verdict is owed"
 
 
 async def test_a_cancellation_while_asking_touches_nothing(ctx: FakeToolContext, workspace: Path) -> None:

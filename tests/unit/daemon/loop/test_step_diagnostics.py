@@ -17,7 +17,9 @@ from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompte
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Item
 from tests.support.fakes.tool_context import FakeDiagnostics
+from tools import change
 from tools.language_ports import DiagnosticsReport, Problem, Severity
+from tools.writing.transaction import write_through
 
 LATER = "Diagnostics: judged together with the next edits of this step."
 NO_ANSWER = DiagnosticsReport("no_fresh_answer", (), (), ("ty",))
@@ -242,6 +244,32 @@ async def test_report_canceled_with_the_turn_comes_late(tmp_path: Path) -> None:
         session.cancel()
         await finish(turn)
         diagnostics.gate.set()
+        await until(lambda: session.diagnostics.owed, "the late report")
+        bench.models.then("Fine.")
+        await finish(prompted(session, "go on"))
+        assert "New problems: 1 " in notes(bench)[-1]
+
+
+async def test_edit_canceled_while_it_is_written_is_reported_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, saved = asyncio.Event(), asyncio.Event()
+
+    async def save(*given: Any) -> object:
+        writing.set()
+        await saved.wait()  # an editor may take long for this
+        return await write_through(*given)
+
+    monkeypatch.setattr(change, "write_through", save)
+    async with daemon(tmp_path) as bench:
+        fake_diagnostics(bench).answer = broken(bench, "error")
+        session = bench.session(settings=ALLOW_ALL)
+        bench.models.then([write("a.py")])
+        turn = prompted(session, "do it")
+        await writing.wait()
+        session.cancel()
+        saved.set()
+        await finish(turn)
         await until(lambda: session.diagnostics.owed, "the late report")
         bench.models.then("Fine.")
         await finish(prompted(session, "go on"))

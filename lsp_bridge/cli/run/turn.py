@@ -94,7 +94,7 @@ class TerminalTurn:
         if isinstance(self._answerer, RefuseAll):
             text.rejecting(t("there is no terminal to ask on; use --yes or a rule"))
         self._approver: Approver | None = None
-        self._started = False
+        self._queued = self._removed = self._started = False
         self._ended = asyncio.Event()
         self._leave = asyncio.Event()
         self._interrupts = 0
@@ -258,6 +258,9 @@ class TerminalTurn:
         elif name == "queue_changed" and self._conversation.sent and not self._started:
             waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]
             if self._conversation.prompt_id in waiting:
+                self._queued = True
+                if self._interrupts:
+                    self._background.start(self._cancel())  # it may not have been in the queue before
                 until = t("reach its next step") if self._options.steer else t("end")
                 self._note(t("waiting for the session's running turn to {until} …", until=until))
 
@@ -297,10 +300,13 @@ class TerminalTurn:
         session = {"sessionId": self._conversation.session_id}
         with contextlib.suppress(ConnectionLostError):
             if not self._started:
-                # Another client's turn is running: it is not ours to cancel.
                 with contextlib.suppress(RpcError):
                     params = {**session, "promptId": self._conversation.prompt_id, "text": None}
                     await client.request("goalwright/queue/edit", params)
+                    self._removed = True
+                # A turn that is running is another client's, and not ours to cancel, unless it has taken up the prompt.
+                # One that does not wait yet, or begins now, is canceled as soon as it waits or begins (``_follow``).
+                if self._removed or not (self._queued and self._options.steer):
                     return
             try:
                 await client.request("goalwright/session/cancel", session)

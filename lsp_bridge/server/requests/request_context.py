@@ -7,6 +7,7 @@ gone, or whose daemon was killed, would wait forever: any client that is still t
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
@@ -51,6 +52,10 @@ class ClientState(Struct):
     events, or reports them when it shows another session."""
     turns: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The turns that it began or resumed: session, and id of the prompt."""
+    attaching: dict[tuple[str, str], asyncio.Task[object]] = field(
+        default_factory=dict[tuple[str, str], asyncio.Task[object]]
+    )
+    """By session and id: the prompts that are in no queue yet, because their attachments are being read."""
 
     def __repr__(self) -> str:
         return f"ClientState({self.editor!r})"  # ``env`` has keys

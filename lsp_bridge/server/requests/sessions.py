@@ -287,7 +287,18 @@ class SessionRequests(RequestArea):
             if not params.attachments and switch_alone(session, params.text):
                 self._core.used(session.session_id)
                 return p.SessionPromptResult(prompt_id=prompt_id, stop_reason="end_turn")
-            attachments = await attached(session, params.attachments, prompt_id, params.text, client)
+            reading = asyncio.create_task(
+                attached(session, params.attachments, prompt_id, params.text, client)
+            )
+            self._context.client.attaching[turn] = reading
+            try:
+                attachments = await reading
+            except asyncio.CancelledError:
+                if (task := asyncio.current_task()) is None or task.cancelling():
+                    raise  # nothing waits for the answer any more
+                return p.SessionPromptResult(prompt_id=prompt_id, stop_reason="canceled", removed=True)
+            finally:
+                self._context.client.attaching.pop(turn, None)
             client = self._context.adopt(session, choice)  # it may have changed while a question waited
             self._core.used(session.session_id)
             result = await session.prompt(
@@ -345,7 +356,10 @@ class SessionRequests(RequestArea):
         if params.text is not None and not params.text.strip():
             raise RequestError(t("The prompt is empty. Write a text, or null to remove it."))
         session = await self._core.session(params.session_id)
-        if params.hold is None:
+        reading = self._context.client.attaching.get((session.session_id, params.prompt_id))
+        if reading is not None and params.text is None and params.hold is None:
+            found = reading.cancel()
+        elif params.hold is None:
             found = session.edit_queued(params.prompt_id, params.text)
         else:
             found = session.hold_queued(params.prompt_id, params.hold)

@@ -390,6 +390,61 @@ async def test_ctrl_c_on_a_queued_prompt_leaves_the_other_turn_alone(
     assert terminal.fake.params("goalwright/queue/edit")[0]["text"] is None
 
 
+async def test_ctrl_c_before_a_prompt_is_queued_removes_it_later(terminal: TerminalRun) -> None:
+    queued, removed = asyncio.Event(), asyncio.Event()
+
+    async def prompt(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        press_ctrl_c()
+        await until(lambda: terminal.fake.params("goalwright/queue/edit"))
+        queued.set()
+        queue = [{"promptId": params["promptId"], "text": params["text"]}]
+        terminal.fake.event("s1", "queue_changed", queue=queue)
+        await removed.wait()
+        return {"promptId": params["promptId"], "stopReason": "canceled", "removed": True}
+
+    async def edit(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        if not queued.is_set():
+            raise RefuseError(-32602, "no such prompt")
+        removed.set()
+        return {}
+
+    terminal.fake.handlers |= {"goalwright/session/prompt": prompt, "goalwright/queue/edit": edit}
+    assert await terminal.run() == 130
+    assert terminal.fake.params("goalwright/session/cancel") == []
+
+
+async def test_second_ctrl_c_leaves_a_prompt_that_never_begins(terminal: TerminalRun) -> None:
+    async def edit(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        press_ctrl_c()
+        raise RefuseError(-32602, "no such prompt")
+
+    async def prompt(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        press_ctrl_c()
+        await asyncio.Event().wait()
+        return {}
+
+    terminal.fake.handlers |= {"goalwright/session/prompt": prompt, "goalwright/queue/edit": edit}
+    assert await terminal.run() == 130
+    assert terminal.fake.params("goalwright/session/cancel") == []
+
+
+async def test_ctrl_c_cancels_the_turn_that_has_taken_up_the_prompt(terminal: TerminalRun) -> None:
+    async def edit(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        raise RefuseError(-32602, "no such prompt")
+
+    async def prompt(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        turn = Turn(terminal.fake, "s1", params)
+        terminal.fake.turns.append(turn)
+        turn.event("queue_changed", queue=[{"promptId": turn.prompt_id, "text": turn.text}])
+        turn.event("queue_changed", queue=[])
+        await until(lambda: "waiting for" in terminal.text)
+        press_ctrl_c()
+        return {"promptId": turn.prompt_id, "stopReason": await wait_for_cancel(turn)}
+
+    terminal.fake.handlers |= {"goalwright/session/prompt": prompt, "goalwright/queue/edit": edit}
+    assert await terminal.run(steer=True) == 130
+
+
 async def test_turn_that_starts_while_being_removed_is_canceled(terminal: TerminalRun) -> None:
     async def edit(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         raise RefuseError(-32602, "no such prompt")

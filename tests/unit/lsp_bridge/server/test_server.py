@@ -427,6 +427,27 @@ async def test_busy_session_refuses_on_request_and_else_queues() -> None:
         ]
 
 
+async def test_prompt_whose_attachment_is_in_question_is_removed() -> None:
+    hold = Hold()
+    async with served([hold, "one"]) as door:
+        (door.bench.workspace / "private.md").write_text("x")
+        client = await door.client(settings={"permission": {"read": {"private.md": "ask"}}})
+        session_id = await new_session(client)
+        other = prompt(client, session_id, "the other's work")
+        await hold.reached.wait()
+        own = prompt(
+            client, session_id, "look", promptId="p2", attachments=[{"name": "private.md", "mediaType": ""}]
+        )
+        asked = await client.event("permission_asked")
+        edit = {"sessionId": session_id, "promptId": "p2", "text": None}
+        assert await client.request("goalwright/queue/edit", edit) == {}
+        assert (await client.answer(own))["removed"] is True
+        replied = await client.event("permission_replied")
+        assert replied["requestId"] == asked["request"]["requestId"]
+        hold.go.set()
+        assert (await client.answer(other))["stopReason"] == "end_turn"
+
+
 async def test_cancel_stops_the_turn_and_is_answered_by_whether_it_did() -> None:
     hold = Hold()
     async with served(["Some words.", hold]) as door:

@@ -141,23 +141,27 @@ class DocumentWriter:
         version = document.version
         if not document.known or document.text != before:
             raise _moved(document)
+
+        async def reported() -> bool:
+            """Wait for the editor's own report of the change, which comes before or after its answer."""
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_NOTICE_S):
+                    while not document.closed and not self.gone:
+                        if _reported(document, version, before, after):
+                            return True
+                        await document.changing.heard(float("inf"))
+            return _reported(document, version, before, after)
+
+        async def undo() -> bool:
+            await reported()
+            return await take_back(self, document, before, after)
+
         identifier = types.OptionalVersionedTextDocumentIdentifier(uri=document.uri, version=version)
-        said = await self._ask(
-            [types.TextDocumentEdit(identifier, edits)],
-            document,
-            lambda: take_back(self, document, before, after),
-        )
+        said = await self._ask([types.TextDocumentEdit(identifier, edits)], document, undo)
         if said.done is False and document.text != after:
             raise _moved(document, said.reason)
-        # The editor also reports the change itself, before or after its answer. The report counts for more than the
-        # answer, and the next write needs the new version.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_NOTICE_S):
-                while document.text != after and not document.closed and not self.gone:
-                    if document.version != version and _stands(document, before, after):
-                        return
-                    await document.changing.heard(float("inf"))
-        if document.text == after or (document.version != version and _stands(document, before, after)):
+        # The report counts for more than the answer, and the next write needs the new version.
+        if await reported():
             return
         if self.gone:
             raise _went(document)
@@ -275,6 +279,11 @@ async def take_back(writer: DocumentWriter, document: OpenDocument, before: str,
         if document.text == text:
             return False  # the user typed nothing meanwhile: the editor refuses
     return False
+
+
+def _reported(document: OpenDocument, version: int, before: str, after: str) -> bool:
+    """Return whether the editor has reported an edit of ``version``."""
+    return document.text == after or (document.version != version and _stands(document, before, after))
 
 
 def _stands(document: OpenDocument, before: str, after: str) -> bool:

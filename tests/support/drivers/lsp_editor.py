@@ -12,6 +12,7 @@ from urllib.request import url2pathname
 from lsp_bridge.server.documents.writer import EDITOR_SAVE
 from tests.support.drivers.bridge import ClosedError, Door, Raw
 
+DID_CHANGE = "textDocument/didChange"
 CAPABILITIES = {
     "workspace": {
         "applyEdit": True,
@@ -42,7 +43,8 @@ class Editor:
         self.silent_on: set[str] = set()
         """Methods that it never answers."""
         self.held: dict[str, asyncio.Event] = {}
-        """Methods that it does only when the event is set."""
+        """Methods that it does only when the event is set. A held ``textDocument/didChange``: it answers to an edit
+        before it reports the change."""
         self.mute_on: set[str] = set()
         """Methods that it carries out and never answers."""
         self.answers: dict[str, Any] = {}
@@ -69,9 +71,7 @@ class Editor:
     def _changed(self) -> None:
         self.version += 1
         params = {"uri": self.path.as_uri(), "version": self.version}
-        self.client.notify(
-            "textDocument/didChange", {"textDocument": params, "contentChanges": [{"text": self.text}]}
-        )
+        self.client.notify(DID_CHANGE, {"textDocument": params, "contentChanges": [{"text": self.text}]})
 
     async def serve(self) -> None:
         """Answer the daemon's requests until the connection ends."""
@@ -91,6 +91,9 @@ class Editor:
                         continue
                     result = self._answer(message["method"], message["params"])
                     self.client.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+                    if result == {"applied": True} and (held := self.held.get(DID_CHANGE)) is not None:
+                        await held.wait()
+                        self._changed()
 
     def _answer(self, method: str, params: Any) -> object:
         if method in self.answers:
@@ -113,7 +116,8 @@ class Editor:
             start, end = (offset(self.text, edit["range"][name]) for name in ("start", "end"))
             self.text = self.text[:start] + edit["newText"] + self.text[end:]
         self.applied.append(self.text)
-        self._changed()
+        if DID_CHANGE not in self.held:
+            self._changed()
         return {"applied": True}
 
     def _rename(self, old: str, new: str) -> object:

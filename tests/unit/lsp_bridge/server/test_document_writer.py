@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from lsp_bridge.language_client.text.positions import PositionEncoding
+from lsp_bridge.server.documents import writer
 from lsp_bridge.server.documents.writer import text_edits
 from tests.support.drivers.bridge import Door, Raw, served
-from tests.support.drivers.lsp_editor import CAPABILITIES, Editor, attached, results
+from tests.support.drivers.lsp_editor import CAPABILITIES, DID_CHANGE, Editor, attached, results
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call
 
@@ -141,6 +143,32 @@ async def test_text_that_could_not_be_saved_is_restored() -> None:
         assert "could not save" in edit["content"]
         assert editor.text == "typed 😀\r\n"
         assert editor.path.read_bytes() == b"on disk\r\n"
+
+
+@pytest.mark.parametrize("first", ["change", "answer"])
+async def test_edit_applied_too_late_is_undone(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "TIMEOUT_S", 0.05)
+    async with editing("typed 😀\r\n") as (_, editor, client):
+        applies = editor.held["workspace/applyEdit"] = asyncio.Event()
+        _, edit = await results(client)
+        assert edit["isError"]
+        assert "did not answer" in edit["content"]
+        monkeypatch.setattr(writer, "TIMEOUT_S", 20.0)
+        if first == "answer":
+            reports = editor.held[DID_CHANGE] = asyncio.Event()
+            came_late, answered = writer.DocumentWriter._came_late, asyncio.Event()
+
+            def heard(*given: Any) -> None:
+                came_late(*given)
+                answered.set()
+
+            monkeypatch.setattr(writer.DocumentWriter, "_came_late", heard)
+            applies.set()
+            await until(answered.is_set)
+            reports.set()
+        applies.set()
+        await until(lambda: editor.applied == ["typed smile\r\n", "typed 😀\r\n"])
+        assert editor.text == "typed 😀\r\n"
 
 
 async def test_edit_of_an_outdated_version_is_refused() -> None:

@@ -119,7 +119,8 @@ class EditorSource(Source):
         self._wakeup = Wakeup()
         self._cover: dict[str, tuple[bool, float]] = {}
         self._cover_of = peers.changes
-        self._trials: dict[str, asyncio.Task[bool]] = {}
+        self._trials: dict[tuple[str, int], asyncio.Task[bool]] = {}
+        """By kind of file and ``changes`` of the peers."""
 
     def begin(self, change: Change) -> EditorWatch:
         return EditorWatch(self, change)
@@ -138,10 +139,10 @@ class EditorSource(Source):
         if known:
             await self.observers({path: text})
             return True
-        suffix = _kind(path)
-        if (trial := self._trials.get(suffix)) is None:
-            trial = self._trials[suffix] = asyncio.ensure_future(self._try(path, text))
-            trial.add_done_callback(lambda _: self._trials.pop(suffix, None))
+        of = _kind(path), self._peers.changes  # an editor that came since a trial began was not asked
+        if (trial := self._trials.get(of)) is None:
+            trial = self._trials[of] = asyncio.ensure_future(self._try(path, text))
+            trial.add_done_callback(lambda _: self._trials.pop(of, None))
         return await asyncio.shield(trial)
 
     async def changed(self, path: Path, *, buffer: bool = False) -> None:
@@ -198,12 +199,12 @@ class EditorSource(Source):
     async def observers(self, texts: Texts) -> list[EditorObserver]:
         """Return all editors' diagnostics of these files, old and new; missing files, and those that cannot be shown,
         are left out."""
-        asked = {path: text for path, text in texts.items() if shown(text)}
+        asked, changes = {path: text for path, text in texts.items() if shown(text)}, self._peers.changes
         everybody = [EditorObserver(self, peer, asked) for peer in self._peers.peers] if asked else []
         heard = await asyncio.gather(*(observer.look() for observer in everybody))
         found = [observer for observer, answered in zip(everybody, heard, strict=True) if answered]
         for path in asked if everybody else ():
-            self._remember(path, any(path in observer.covered for observer in found))
+            self._remember(path, any(path in observer.covered for observer in found), changes)
         return found
 
     async def ask_until_there(
@@ -272,8 +273,9 @@ class EditorSource(Source):
             answer = await self.ask(peer, {path: text}, since=0, timeout_s=self.timing.trial_s, patient=True)
             return answer is not None and any(file.freshness != "uncovered" for file in answer.files.values())
 
+        changes = self._peers.changes
         covered = any(await asyncio.gather(*(try_one(peer) for peer in list(self._peers.peers))))
-        self._remember(path, covered)
+        self._remember(path, covered, changes)
         return covered
 
     def _remembered(self, path: Path) -> bool | None:
@@ -283,8 +285,10 @@ class EditorSource(Source):
         covered, until = self._cover.get(_kind(path), (False, 0.0))
         return covered if covered or self._clock() < until else None
 
-    def _remember(self, path: Path, covered: bool) -> None:
-        self._cover[_kind(path)] = (covered, self._clock() + _COVER_HOLDS_S)
+    def _remember(self, path: Path, covered: bool, changes: int) -> None:
+        """Remember a result; ``changes``: of the peers, before they were asked."""
+        if changes == self._peers.changes:
+            self._cover[_kind(path)] = (covered, self._clock() + _COVER_HOLDS_S)
 
 
 class EditorWatch(SourceWatch):

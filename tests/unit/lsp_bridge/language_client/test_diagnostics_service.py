@@ -111,8 +111,8 @@ class Scene:
         self.root = root.resolve()
         self.servers = OwnServers(read)
         self.peers = EditorPeers()
-        editors = EditorSource(self.peers, read, timing=timing)
-        self.services = DiagnosticsService(self.root, [editors, self.servers])
+        self.editors = EditorSource(self.peers, read, timing=timing)
+        self.services = DiagnosticsService(self.root, [self.editors, self.servers])
 
     def attach(self, editor: FakeEditor) -> EditorPeer:
         peer = EditorPeer(editor.name, editor.answer)
@@ -428,6 +428,28 @@ async def test_reading_warms_a_server_only_if_no_editor_covers_it(
     scene.services.warm(other)
     await scene.services.close()
     assert scene.servers.warmed == [other, other], "another editor may look after it"
+
+
+async def test_window_is_not_judged_by_a_trial_from_before_it_came(tmp_path: Path) -> None:
+    scene, go_on = Scene(tmp_path), asyncio.Event()
+
+    async def slow(editor: FakeEditor, question: dict[str, Any]) -> Any:
+        if len(editor.asked) == 1:
+            await go_on.wait()
+        return editor.truth(question)
+
+    bare = FakeEditor("no extension", suffixes=())
+    bare.then = slow
+    scene.attach(bare)
+    [path] = scene.write(a_bad="fine\n")
+    trial = asyncio.create_task(scene.editors.warm(path))
+    await until(lambda: bare.asked, "the trial")
+    scene.attach(FakeEditor())
+    async with asyncio.timeout(HANG_S):
+        assert await scene.editors.warm(path), "the new window is tried"
+    go_on.set()
+    assert not await trial
+    assert await scene.editors.warm(path), "the first trial is not remembered"
 
 
 async def test_current_problems_come_from_editor_and_servers(scene: Scene) -> None:

@@ -362,6 +362,7 @@ class DiagnosticsService:
         answered: list[str] = []
         silent: list[str] = []
         for seen in mine:
+            ended = seen.said is not None  # the next change may be shown during the look
             try:
                 found, spoke = await self._look_again(seen, fresh, now)
             except Exception:  # a failing observer must not affect the others
@@ -372,7 +373,7 @@ class DiagnosticsService:
                 answered.append(seen.observer.name)
             if wanted.intersection(seen.open_files()):
                 silent.append(seen.observer.name)
-            if seen.said is not None:  # an ended change is checked once more
+            if ended:  # an ended change is checked once more
                 seen.files, seen.watched, seen.until = seen.open_files(), False, 0.0
         changed = dict.fromkeys(path for seen in mine for path in seen.paths)
         return await verdict_on(problems, changed, answered, silent) if answered else None

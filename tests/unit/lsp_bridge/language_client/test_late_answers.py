@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+from lsp_bridge.language_client.diagnostics.server_source import ServerObserver, ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
+from lsp_bridge.language_client.diagnostics.verdict import Raw
 from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.specs.server_spec import ServerSpec
 from tests.support.scenarios.language_workspace import (
@@ -252,6 +253,28 @@ async def test_errors_after_an_empty_answer_are_reported_late_and_once(open_work
     report = await overdue(workspace)
     assert (report.verdict, messages(report)) == ("problems", ["bad: BAD new"])
     assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
+
+
+async def test_error_is_not_lost_when_a_change_comes_amid_a_look(
+    open_workspace: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = [["fresh"], ["hold", "empty"], ["release", "fresh"], ["fresh"]]
+    workspace = await open_workspace(fake_spec(plan=plan), timing=SOON)
+    assert (await workspace.change(a_txt="BAD new")).verdict == "clean"
+    [server] = workspace.servers.alive()
+    again = ServerObserver.again
+
+    async def slow(observer: ServerObserver, texts: Mapping[Path, str]) -> dict[Path, Raw]:
+        found = await again(observer, texts)
+        monkeypatch.setattr(ServerObserver, "again", again)
+        release(workspace)
+        await eventually(lambda: bool(server.answers.known(workspace.path("a.txt"))), "the push")
+        await workspace.change(b_txt="fine")
+        return found
+
+    monkeypatch.setattr(ServerObserver, "again", slow)
+    assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
+    assert messages(await overdue(workspace)) == ["bad: BAD new"]
 
 
 async def test_late_problem_elsewhere_is_reported_after_a_later_change(

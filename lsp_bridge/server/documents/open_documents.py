@@ -293,10 +293,10 @@ class OpenDocuments(Struct):
         """Return the documents of a file: two, when it is open under its own name and through a symlink."""
         if (found := self._by_path.get(path)) is not None:
             return found
-        # Where case is ignored, two names may be one file.
-        for other in self._folded.get(str(path).casefold(), ()):
+        # Where case is ignored, two names may be one file. This may be a thread, and the editor may close it meanwhile.
+        for other in tuple(self._folded.get(str(path).casefold(), ())):
             if _same_file(other, path):
-                return self._by_path[other]
+                return self._by_path.get(other, [])
         return []
 
     def document(self, uri: str) -> OpenDocument | None:
@@ -305,7 +305,7 @@ class OpenDocuments(Struct):
 
     def is_notebook(self, path: Path) -> bool:
         """Return whether the file is open as a notebook."""
-        return path in self._notebooks.values()
+        return path in list(self._notebooks.values())  # this may be a thread
 
     def unsaved(self, path: Path) -> str | None:
         """Return the unsaved text of ``path``, or None when it has none."""

@@ -218,6 +218,30 @@ def test_name_in_other_case_is_the_same_file_if_case_is_ignored(tmp_path: Path) 
     assert editor.documents.unsaved(other) == "typed\n"
 
 
+def test_file_may_be_closed_while_names_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [tmp_path / name for name in ("Name.py", "NAme.py", "NAME.py")]
+    names[0].write_text("disk\n")
+    for name in names[1:]:
+        name.hardlink_to(names[0])
+    documents, samefile = OpenDocuments(), Path.samefile
+    for name in names[:2]:
+        documents.opened(name.as_uri(), 1, "typed\n")
+
+    def compare(one: Path, other: Path) -> bool:
+        # The name is looked up in a thread, and the event loop closes the files meanwhile.
+        for name in names[:2]:
+            documents.closed(name.as_uri())
+        return samefile(one, other) and answer
+
+    monkeypatch.setattr(Path, "samefile", compare)
+    answer = False
+    assert documents.at(names[2]) == []
+    for name in names[:2]:
+        documents.opened(name.as_uri(), 1, "typed\n")
+    answer = True
+    assert documents.at(names[2]) == []
+
+
 def test_typing_before_a_late_save_notification_is_unsaved(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")

@@ -129,7 +129,6 @@ class RpcClient:
         reply = self._pending[identity] = asyncio.get_running_loop().create_future()
         try:
             self._send({"id": identity, "method": method, "params": params})
-            # Not wait_for: in Python 3.11 it may swallow a cancellation that arrives together with the answer.
             async with asyncio.timeout(timeout):
                 return await reply
         except (TimeoutError, asyncio.CancelledError):

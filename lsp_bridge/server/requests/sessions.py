@@ -39,6 +39,7 @@ from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestEr
 from lsp_bridge.server.requests.context import prepared
 from lsp_bridge.server.requests.declaration import RequestArea, request
 from tools.localization import noted, t
+from tools.process.background import is_canceled
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ class SessionRequests(RequestArea):
             try:
                 attachments = await reading
             except asyncio.CancelledError:
-                if (task := asyncio.current_task()) is None or task.cancelling():
+                if is_canceled():
                     raise  # nothing waits for the answer any more
                 return p.SessionPromptResult(prompt_id=prompt_id, stop_reason="canceled", removed=True)
             finally:

@@ -210,7 +210,11 @@ class DiagnosticsTracker:
         document, answer = self.documents.get(path), self._pulled.get(path)
         if document is None or answer is None or not _is_about(answer, document.version):
             return False
-        return bool(answer.items) or self._pulls_are_final or not surely
+        return self.is_sure(answer.items) or not surely
+
+    def is_sure(self, pulled: Sequence[object]) -> bool:
+        """Return whether pulled diagnostics are final, even from a server at work: an empty answer is perhaps early."""
+        return bool(pulled) or self._pulls_are_final
 
     def _version_of(self, path: Path, version: int | None) -> int | None:
         """Return the version of a push if it can be trusted; None when it is none of ours."""
@@ -301,7 +305,7 @@ class DiagnosticsTracker:
             wait = settling.versioned_s
         else:
             wait = settling.unversioned_s if document.orderly else settling.doubtful_s
-        if answer.items or (pull and self._pulls_are_final):
+        if answer.items or (pull and self.is_sure(answer.items)):
             return answer.at + wait
         final = self.progress.final_at(
             answer.at, document.sent_at, after_work_s=settling.unversioned_s, doubtful_s=settling.doubtful_s

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 PULL = "textDocument/diagnostic"
 _REFRESH_PAUSE_S = 0.25
 """Between two refreshes that the server asks for: one that asks all the time is not served all the time."""
-_TIMES_AFTER_WORK = 2
-"""How often a document is pulled again because the server's work has ended, until the next request of a caller.
-Answering a pull is work that several servers announce (basedpyright), so this would never end otherwise."""
+_TIMES_AGAIN = 2
+"""How often a document is pulled again, until the next request of a caller, because the server's work has ended or a
+refresh came before the answer. Answering a pull is work that several servers announce (basedpyright), so this would
+never end otherwise."""
 _STALE_AT_ONCE = 8
 _MAX_REMEMBERED = 500
 
@@ -59,15 +60,17 @@ class Pulls:
         """Files whose answer, under way, was made out of date by a refresh."""
         self._stale: dict[Path, None] = {}
         """Files whose answers became stale while nothing waited for them."""
-        self._after_work_left: dict[Path, int] = {}
+        self._times_left: dict[Path, int] = {}
+        self._refreshes = 0
+        self._works_ended = 0
         self._refreshed_at: float | None = None
         self._coming: Callable[[], None] | None = None
 
     def soon(self, path: Path) -> None:
         """Ask about ``path`` after the changes that are sent in the same breath, so that the answer knows them all."""
-        if len(self._after_work_left) > _MAX_REMEMBERED:
-            self._after_work_left.clear()
-        self._after_work_left[path] = _TIMES_AFTER_WORK
+        if len(self._times_left) > _MAX_REMEMBERED:
+            self._times_left.clear()
+        self._times_left[path] = _TIMES_AGAIN
         self._ask_soon(path)
 
     def again(self, path: Path) -> None:
@@ -93,10 +96,12 @@ class Pulls:
     def refresh(self) -> None:
         """Handle the server's report that its answers have changed. Only awaited and missing answers are pulled now;
         the rest before it is needed, so that a server that asks endlessly costs nothing."""
+        self._refreshes += 1
         self._at_most_so_often(self._refresh)
 
     def after_work(self) -> None:
         """Pull again after the server's work: empty answers meanwhile may have come too early."""
+        self._works_ended += 1
         self._at_most_so_often(self._after_work)
 
     def _at_most_so_often(self, what: Callable[[], None]) -> None:
@@ -133,9 +138,9 @@ class Pulls:
 
     def _after_work(self) -> None:
         for path in list(self._answers.documents):
-            left = self._after_work_left.get(path, 0)
+            left = self._times_left.get(path, 0)
             if left and path not in self._running and not self._answers.has_pulled(path, surely=True):
-                self._after_work_left[path] = left - 1
+                self._times_left[path] = left - 1
                 self._ask_soon(path)
 
     def _ask_soon(self, path: Path) -> None:
@@ -143,6 +148,7 @@ class Pulls:
             asyncio.get_running_loop().call_soon(self._now)
         self._soon[path] = None
         self._stale.pop(path, None)
+        self._once_more.discard(path)
         # At once: its answer may arrive before the next question is sent, and is about the time before.
         if previous := self._running.pop(path, None):
             previous.cancel()
@@ -171,9 +177,22 @@ class Pulls:
                 self._stale[path] = None
 
     async def _pull(self, path: Path, version: int, sources: list[str | None]) -> None:
+        refreshes, works_ended = self._refreshes, self._works_ended
         reports = await asyncio.gather(*(self._report(path, source) for source in sources))
         usable = [report for report in reports if report is not None]
-        if len(usable) == len(sources):
+        if len(usable) < len(sources):
+            return
+        # Messages that were read together are handled before this continues, in whatever order they came: the answer
+        # may be older than them.
+        outdated = refreshes != self._refreshes and self._waited(path)
+        early = works_ended != self._works_ended and not self._answers.is_sure(
+            [item for report in usable for item in report["items"]]
+        )
+        if (outdated or early) and (left := self._times_left.get(path, 0)):
+            self._times_left[path] = left - 1
+            self._running.pop(path, None)  # it has ended, and is not to be canceled
+            self._ask_soon(path)
+        else:
             self._take(path, version, usable)
 
     async def _report(self, path: Path, source: str | None) -> Report | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,15 @@ TURNS = 2000
 
 
 class Server:
-    """Asked through Pulls; ``then`` is what it does when it has answered."""
+    """Asked through Pulls; ``then`` is what it does when it has answered, and ``meanwhile`` what is read in one piece
+    with the answer."""
 
     def __init__(self, items: list[dict[str, Any]] | None = None) -> None:
         self.asked: list[str] = []
+        self.taken: list[tuple[dict[str, Any], ...]] = []
         self.waited: set[Path] = set()
         self.then: Callable[[], None] = lambda: None
+        self.meanwhile: Callable[[], None] = lambda: None
         self.answers = DiagnosticsTracker()
         self.items = items or []
         self.tasks: set[asyncio.Task[None]] = set()
@@ -38,10 +42,12 @@ class Server:
         items = self.items
         await asyncio.sleep(0)
         asyncio.get_running_loop().call_soon(self.then)
+        self.meanwhile()
         return {"kind": "full", "items": items}
 
     def take(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
-        self.answers.pull(path, version, tuple(reports[0]["items"]), now=0.0)
+        self.taken.append(tuple(reports[0]["items"]))
+        self.answers.pull(path, version, self.taken[-1], now=0.0)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -79,6 +85,63 @@ async def test_refresh_after_every_answer_causes_no_endless_pulls() -> None:
     for path in FILES:
         server.pulls.soon(path)
     assert await server.settle() <= 2 * len(FILES)
+
+
+@pytest.mark.parametrize("waited", [False, True])
+async def test_empty_answer_read_with_end_of_work_is_not_taken(waited: bool) -> None:
+    server = Server()
+    server.waited.update(FILES[:1] if waited else ())
+
+    def end_of_work() -> None:
+        assert not server.answers.has_pulled(FILES[0])
+        server.items, server.meanwhile = [{"message": "bad"}], lambda: None
+        server.pulls.after_work()
+
+    server.meanwhile = end_of_work
+    server.pulls.soon(FILES[0])
+    assert await server.settle() == 2
+    assert server.taken == [({"message": "bad"},)]
+
+
+async def test_awaited_answer_read_with_a_refresh_is_not_taken() -> None:
+    server = Server([{"message": "old"}])
+    server.waited.add(FILES[0])
+    refreshes = iter((server.pulls.refresh, server.pulls.refresh))
+
+    def refresh() -> None:
+        server.items = [{"message": f"new {len(server.asked)}"}]
+        next(refreshes, lambda: None)()
+
+    server.meanwhile = refresh
+    server.answers.documents = OrderedDict({FILES[0]: server.answers.documents[FILES[0]]})
+    server.pulls.soon(FILES[0])
+    assert await server.settle() == 3
+    assert server.taken == [({"message": "new 2"},)]
+
+
+@pytest.mark.parametrize("event", ["refresh", "after_work"])
+async def test_endless_events_beside_answers_do_not_keep_them_away(event: str) -> None:
+    server = Server()
+    server.meanwhile = getattr(server.pulls, event)
+    server.waited.add(FILES[0])
+
+    def stop_waiting() -> None:
+        if server.taken:
+            server.waited.clear()
+
+    server.then = stop_waiting
+    server.answers.documents = OrderedDict({FILES[0]: server.answers.documents[FILES[0]]})
+    server.pulls.soon(FILES[0])
+    assert await server.settle() <= 4
+    assert server.taken and server.answers.has_pulled(FILES[0])
+
+
+async def test_sure_answer_read_with_the_end_of_work_is_taken() -> None:
+    server = Server([{"message": "bad"}])
+    server.meanwhile = server.pulls.after_work
+    server.pulls.soon(FILES[0])
+    assert await server.settle() == 1
+    assert server.taken == [({"message": "bad"},)]
 
 
 async def test_after_work_only_empty_answers_are_pulled_again() -> None:

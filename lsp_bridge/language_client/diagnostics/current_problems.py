@@ -111,10 +111,10 @@ async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], starte
         pulled = await asyncio.gather(
             *(_pull(heard, path, until - now()) for path in versions if server.pulls(path))
         )
-        rest = {path: version for path, version in versions.items() if path not in pulled}
-        answered = await server.answered(rest, until)
+        rest = [path for path in versions if path not in pulled]
+        answered = await server.answered_last(rest, until)
         for path in (path for path in rest if path in answered):
-            heard.answers[path] = server.answers.known(path, rest[path]) or ()
+            heard.answers[path] = server.answers.known(path, answered[path]) or ()
         if len(answered) < len(rest):
             heard.complete = False
         if now() >= until:

@@ -146,9 +146,7 @@ class ServerSource(Source):
             old = {path: text for path, text in texts.items() if text is not None and not self.changing(path)}
             versions = {path: server.sync(path, text) for path, text in old.items()}
             for path in await server.answered(versions, now() + _BASELINE_PATIENCE_S):
-                document = server.answers.documents.get(path)
-                if document is not None and document.version == versions[path]:
-                    known[path] = server.answers.known(path, versions[path]) or ()
+                known[path] = server.answers.known(path, versions[path]) or ()
         finally:
             self._looking_back -= Counter(texts.keys())
         for path in texts:
@@ -255,12 +253,12 @@ class ServerObserver(Observer):
             self._known[path] = server.answers.known(path, asked[path]) or ()
         # Files just changed by an undo or a user have a baseline too: the diagnostics of their current texts.
         recent, documents = now() - server.deadline_s(), server.answers.documents
-        unsettled = {
-            path: version
-            for path, version in server.unsettled().items()
+        unsettled = [
+            path
+            for path in server.unsettled()
             if path not in asked and documents[path].changed and documents[path].sent_at > recent
-        }
-        await server.answered(unsettled, now() + server.deadline_s())
+        ]
+        await server.answered_last(unsettled, now() + server.deadline_s())
 
     def _newest(self, path: Path) -> Raw | None:
         """Return the newest settled answer about the baseline of ``path``; None when there is none."""

@@ -291,9 +291,10 @@ class DiagnosticsTracker:
         return True
 
     def settled_at(self, path: Path, version: int, *, pull: bool) -> float | None:
-        """When (seconds, maybe to come) the answer to ``version`` of ``path`` is final; None: none yet."""
+        """When (seconds, maybe to come) the answer to ``version`` of ``path`` is final; None: none yet, or another
+        version was sent since, and answers are about that one."""
         document = self.documents.get(path)
-        if document is None or document.version < version:
+        if document is None or document.version != version:
             return None
         settling = self.settling
         answer = self._pulled.get(path) if pull else self._pushed.get(path)

@@ -239,6 +239,8 @@ class LanguageServer:
         kind, version = self.documents.sync(path, text, pull=self.pulls(path))
         if kind != "same":
             self._pulls.soon(path)
+            if self._awaited[path]:
+                self._wakeup.wake()  # whoever waits for the version before waits in vain
         return version
 
     def _notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -250,7 +252,8 @@ class LanguageServer:
     async def answered(self, versions: Mapping[Path, int], until: float) -> set[Path]:
         """Wait for the final answer about these versions, until the loop's clock shows ``until`` at most.
 
-        Returns the files with such an answer. The others have no fresh answer, whatever was reported before.
+        Returns the files with such an answer. The others have no fresh answer, whatever was reported before. Once
+        somebody else has sent a newer version of a file, the older one gets no answer, and is not waited for.
         """
         loop = asyncio.get_running_loop()
         self._awaited.update(versions.keys())
@@ -262,18 +265,33 @@ class LanguageServer:
                     for path, version in versions.items()
                 }
                 done = {path for path, at in settled.items() if at is not None and at <= now}
-                if len(done) == len(versions) or now >= until or self.gone:
-                    return done
-                given_up = [
-                    self.answers.passed_over_at(path, pull=self.pulls(path))
-                    for path in versions.keys() - done
+                waiting = [
+                    path
+                    for path, version in self._versions(versions).items()
+                    if version == versions[path] and path not in done
                 ]
+                if not waiting or now >= until or self.gone:
+                    return done
+                given_up = [self.answers.passed_over_at(path, pull=self.pulls(path)) for path in waiting]
                 if all(at is not None and at <= now for at in given_up):
                     return done
                 times = [at for at in (*settled.values(), *given_up) if at is not None and at > now]
                 await self._wakeup.heard(min([until, *times]))
         finally:
             self._awaited -= Counter(versions.keys())
+
+    async def answered_last(self, paths: Collection[Path], until: float) -> dict[Path, int]:
+        """Wait as ``answered``, for the answers about the texts that are the newest in the end. Returns the files with
+        an answer, each with its version."""
+        while True:
+            versions = self._versions(paths)
+            done = await self.answered(versions, until)
+            if self._versions(paths) == versions or asyncio.get_running_loop().time() >= until or self.gone:
+                return {path: versions[path] for path in done}
+
+    def _versions(self, paths: Collection[Path]) -> dict[Path, int]:
+        documents = self.answers.documents
+        return {path: documents[path].version for path in paths if path in documents}
 
     def settled(self, path: Path, version: int) -> bool:
         """Return whether the answer to this version is there, and final. Waits for nothing."""

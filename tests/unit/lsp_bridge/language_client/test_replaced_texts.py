@@ -1,23 +1,26 @@
-"""An editor is asked about the texts that are there, also when they become others while it is asked."""
+"""Editors and servers are asked about the texts that are there, also when these become others meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.text.positions import read_source
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers
 from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, text_hash
 from tests.support.drivers.waiting import until
 from tests.support.fakes.editor_peer import FakeEditor, never
+from tests.support.scenarios.language_workspace import SOON, LanguageWorkspace, eventually, fake_spec
 
 HANG_S = 30.0
 PATIENT = EditorTiming(answer_s=2 * HANG_S, baseline_s=5.0)
@@ -102,3 +105,88 @@ async def test_current_problems_are_asked_again_if_the_text_changes(
     found = await asyncio.wait_for(asked, HANG_S)
     assert [(problem.path.name, problem.line) for problem in found.problems] == [("a.bad", 2)]
     assert (found.servers, found.silent) == (("VS Code",), ())
+
+
+# ---- servers
+
+Open = Callable[..., Awaitable[tuple[LanguageWorkspace, LanguageServer]]]
+LONG = replace(SOON, answer_s=2 * HANG_S)
+
+
+@pytest.fixture
+async def open_workspace(tmp_path: Path) -> AsyncIterator[Open]:
+    """Opens a workspace whose server has answered about ``a.txt``; closes it after the test."""
+    opened: list[LanguageWorkspace] = []
+
+    async def open_one(
+        *flags: str, text: str = "fine", **more: Any
+    ) -> tuple[LanguageWorkspace, LanguageServer]:
+        workspace = LanguageWorkspace(tmp_path, [fake_spec(*flags, **more)], LONG)
+        opened.append(workspace)
+        path = workspace.path("a.txt")
+        workspace.write({path: text})
+        workspace.diagnostics.warm(path)
+        await eventually(lambda: bool(list(workspace.servers.alive())), "the start")
+        [server] = workspace.servers.alive()
+        await eventually(lambda: server.answers.known(path) is not None, "the answer")
+        return workspace, server
+
+    yield open_one
+    for workspace in opened:
+        await asyncio.wait_for(workspace.diagnostics.close(), HANG_S)
+
+
+async def test_answer_about_the_new_text_is_no_baseline(open_workspace: Open) -> None:
+    plan = [["fresh"], ["other:a.txt"]]  # the change breaks a line that it does not touch
+    workspace, server = await open_workspace(plan=plan, text="first\nsecond")
+    path = workspace.path("a.txt")
+    run = await workspace.diagnostics.begin([path])
+    await eventually(lambda: not server.unsettled(), "the baseline")
+    workspace.write({path: "first\nchanged"})
+    # Somebody else shows it to the server before the report does.
+    found = await asyncio.wait_for(workspace.diagnostics.current([path]), HANG_S)
+    report = await asyncio.wait_for(run.report(), HANG_S)
+    assert [problem.line for problem in found.problems] == [1]
+    assert [problem.message for problem in report.problems] == ["broken by the other"]
+
+
+async def test_nobody_waits_for_an_answer_about_a_replaced_text(open_workspace: Open) -> None:
+    workspace, server = await open_workspace(plan=[["fresh"], ["hold"], ["hold"], ["fresh"]])
+    path, late = workspace.path("a.txt"), asyncio.get_running_loop().time() + 2 * HANG_S
+    version = server.sync(path, "BAD one")
+    asked = asyncio.ensure_future(server.answered({path: version}, late))
+    await asyncio.sleep(0)
+    server.sync(path, "BAD two")
+    assert await asyncio.wait_for(asked, HANG_S) == set()
+    newest = server.sync(path, "BAD three")
+    assert await asyncio.wait_for(server.answered({path: newest}, late), HANG_S) == {path}
+    assert not server.settled(path, version)
+
+
+async def test_change_replaced_at_the_server_is_answered_late(open_workspace: Open) -> None:
+    workspace, server = await open_workspace(plan=[["fresh"], ["hold"], ["fresh"]])
+    path = workspace.path("a.txt")
+    run = await workspace.diagnostics.begin([path])
+    workspace.write({path: "BAD one"})
+    asked = asyncio.ensure_future(run.report())
+    await eventually(lambda: server.answers.documents[path].text == "BAD one", "the change")
+    workspace.write({path: "BAD two"})
+    found = await asyncio.wait_for(workspace.diagnostics.current([path]), HANG_S)
+    assert [problem.message for problem in found.problems] == ["bad: BAD two"]
+    assert (await asyncio.wait_for(asked, HANG_S)).verdict == "no_fresh_answer"
+    late = await workspace.diagnostics.overdue([path])
+    assert late is not None
+    assert [problem.message for problem in late.problems] == ["bad: BAD two"]
+
+
+async def test_current_problems_are_those_of_the_newest_text(open_workspace: Open) -> None:
+    workspace, server = await open_workspace(plan=[["fresh"], ["hold"], ["fresh"]])
+    path = workspace.path("a.txt")
+    workspace.write({path: "BAD one"})
+    asked = asyncio.ensure_future(workspace.diagnostics.current([path]))
+    await eventually(lambda: server.answers.documents[path].text == "BAD one", "the question")
+    workspace.write({path: "fine\nBAD two"})
+    await workspace.diagnostics.changed(path)
+    found = await asyncio.wait_for(asked, HANG_S)
+    assert [problem.message for problem in found.problems] == ["bad: BAD two"]
+    assert (found.servers, found.silent) == (("fake",), ())

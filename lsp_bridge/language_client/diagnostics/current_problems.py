@@ -106,12 +106,16 @@ async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], starte
         return heard
     heard.skipped = set(files[MAX_FILES:])
     for first in range(0, min(len(files), MAX_FILES), _AT_ONCE):
-        texts = {path: await read(path) for path in files[first : min(first + _AT_ONCE, MAX_FILES)]}
-        versions = {path: server.sync(path, text) for path, text in texts.items() if text is not None}
+        shown: list[Path] = []
+        for path in files[first : min(first + _AT_ONCE, MAX_FILES)]:
+            # Sent at once: while other files are read, somebody may change this one.
+            if (text := await read(path)) is not None:
+                server.sync(path, text)
+                shown.append(path)
         pulled = await asyncio.gather(
-            *(_pull(heard, path, until - now()) for path in versions if server.pulls(path))
+            *(_pull(heard, path, until - now()) for path in shown if server.pulls(path))
         )
-        rest = [path for path in versions if path not in pulled]
+        rest = [path for path in shown if path not in pulled]
         answered = await server.answered_last(rest, until)
         for path in (path for path in rest if path in answered):
             heard.answers[path] = server.answers.known(path, answered[path]) or ()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from lsp_bridge.language_client.diagnostics.current_problems import survey
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
@@ -190,3 +191,26 @@ async def test_current_problems_are_those_of_the_newest_text(open_workspace: Ope
     found = await asyncio.wait_for(asked, HANG_S)
     assert [problem.message for problem in found.problems] == ["bad: BAD two"]
     assert (found.servers, found.silent) == (("fake",), ())
+
+
+async def test_survey_does_not_undo_a_change_while_it_reads(open_workspace: Open) -> None:
+    workspace, server = await open_workspace()
+    a, b = workspace.path("a.txt"), workspace.path("b.txt")
+    reading, go_on = asyncio.Event(), asyncio.Event()
+
+    async def read(path: Path) -> str | None:
+        text = await read_source(path)
+        if path == b:
+            reading.set()
+            await go_on.wait()
+        return text
+
+    workspace.write({a: "BAD old", b: "fine"})
+    asked = asyncio.ensure_future(survey(workspace.servers, read, [a, b], "warning"))
+    await asyncio.wait_for(reading.wait(), HANG_S)
+    workspace.write({a: "BAD new"})
+    await workspace.diagnostics.changed(a)
+    go_on.set()
+    found = await asyncio.wait_for(asked, HANG_S)
+    assert server.answers.documents[a].text == "BAD new"
+    assert [problem.message for problem in found.problems] == ["bad: BAD new"]

@@ -49,7 +49,6 @@ class ServerSource(Source):
     def __init__(self, servers: LanguageServers, *, text_of: TextOf = no_buffers) -> None:
         """``text_of``: the unsaved text of a file in an editor."""
         self.servers = servers
-        self.read = lambda path: read_source(path, text_of)
         self._text_of = text_of
         self.background = Background("telling language servers", level=logging.ERROR, logger=_log)
         self._watches: weakref.WeakSet[ServerWatch] = weakref.WeakSet()
@@ -57,6 +56,17 @@ class ServerSource(Source):
         """Files that changed while a change of ours was under way: the servers are notified when it is over."""
         self._looking_back: Counter[Path] = Counter()
         """Files of which some server is being asked about an older text."""
+        self._changes: Counter[Path] = Counter()
+        """How often each file has changed."""
+
+    async def read(self, path: Path) -> str | None:
+        """Return the text of ``path``; None: it cannot be shown. It is read again when it changes meanwhile, so that of
+        two readers none goes on with an older text after the other."""
+        while True:
+            number = self._changes[path]
+            text = await read_source(path, self._text_of)
+            if self._changes[path] == number:
+                return text
 
     def begin(self, change: Change) -> ServerWatch:
         watch = ServerWatch(self, change)
@@ -80,6 +90,7 @@ class ServerSource(Source):
 
         While a change of ours is under way they stay with the old text of its files, which is the baseline.
         """
+        self._changes[path] += 1
         if self.changing(path):
             self._missed.add(path)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.text.positions import read_source
+from lsp_bridge.language_client.text import positions
+from lsp_bridge.language_client.text.positions import load, read_source
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers
 from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, text_hash
 from tests.support.drivers.waiting import until
@@ -111,6 +113,8 @@ async def test_current_problems_are_asked_again_if_the_text_changes(
 # ---- servers
 
 Open = Callable[..., Awaitable[tuple[LanguageWorkspace, LanguageServer]]]
+LARGE = "a line\n" * 50_000
+"""Files of this size are read in a thread."""
 LONG = replace(SOON, answer_s=2 * HANG_S)
 
 
@@ -214,3 +218,29 @@ async def test_survey_does_not_undo_a_change_while_it_reads(open_workspace: Open
     found = await asyncio.wait_for(asked, HANG_S)
     assert server.answers.documents[a].text == "BAD new"
     assert [problem.message for problem in found.problems] == ["bad: BAD new"]
+
+
+@pytest.mark.parametrize("first", ["changed", "warm"])
+async def test_large_file_that_changes_while_read_is_read_again(
+    open_workspace: Open, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    workspace, server = await open_workspace()
+    path, [source] = workspace.path("a.txt"), workspace.diagnostics.sources
+    reading, go_on = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> str | None:
+        text = load(path)
+        if not reading.is_set():
+            reading.set()
+            assert go_on.wait(HANG_S)
+        return text
+
+    monkeypatch.setattr(positions, "load", slow)
+    workspace.write({path: "one\n" + LARGE})
+    earlier = asyncio.ensure_future(source.changed(path) if first == "changed" else source.warm(path))
+    await until(reading.is_set, "the read")
+    workspace.write({path: "two\n" + LARGE})
+    await workspace.diagnostics.changed(path)
+    go_on.set()
+    await asyncio.wait_for(earlier, HANG_S)
+    assert server.answers.documents[path].text == "two\n" + LARGE

@@ -78,10 +78,11 @@ class ServerSource(Source):
         if self.held(path):
             return True
         servers = self.servers.for_path(path).servers
-        text = await self.read(path) if servers else None
         for server in servers:
             until = asyncio.get_running_loop().time() + server.timing.initialize_s
-            if text is not None and await server.ready(until) and not self.held(path):
+            # Not read before the server is ready: the file may change until then.
+            text = await self.read(path) if await server.ready(until) else None
+            if text is not None and not self.held(path):
                 server.sync(path, text)
         return bool(servers)
 
@@ -205,6 +206,8 @@ class ServerWatch(SourceWatch):
         return [self._observers[server] for server in watched], resting
 
     def end(self) -> None:
+        for observer in self._observers.values():
+            observer.end_baselines()
         self._source.ended(self)
 
     def _observer(self, server: LanguageServer) -> ServerObserver:
@@ -231,7 +234,7 @@ class ServerObserver(Observer):
         self._known: dict[Path, Raw] = {}
         self._baselines: list[asyncio.Task[None]] = []
         self._closed = False
-        """Too late for the baseline: the new texts are being sent, old ones must not follow."""
+        """Too late for the baseline: old texts must not follow newer ones."""
         self._mark: int | None = None
         """The number of the last thing before the new texts were sent; None: they were not."""
         self._around: Mapping[Path, Raw] = {}
@@ -328,8 +331,12 @@ class ServerObserver(Observer):
         if under_way:
             until = started + self._server.deadline_s() * _BASELINE_SHARE
             await asyncio.wait(under_way, timeout=max(0.0, until - asyncio.get_running_loop().time()))
-            for task in under_way:
-                task.cancel()
+        self.end_baselines()
+
+    def end_baselines(self) -> None:
+        """Send no older texts from now on: the new ones follow, or the change was dropped and others may."""
+        for task in self._baselines:
+            task.cancel()
         self._closed = True
 
     def _send(self, files: Texts) -> dict[Path, int]:

@@ -127,10 +127,8 @@ class ServerNavigation:
         return await self._places(at, "references", "finding references", context=context)
 
     async def outline(self, path: Path) -> Symbols:
-        text = await self._text(path)
-
         async def ask(server: LanguageServer, timeout_s: float) -> tuple[CodeSymbol, ...]:
-            server.sync(path, text)
+            server.sync(path, await self._text(path))
             params = {"textDocument": {"uri": path.as_uri()}}
             raw = await server.request("textDocument/documentSymbol", params, timeout_s)
             return await self._symbols(server, raw, path)
@@ -139,11 +137,9 @@ class ServerNavigation:
         return Symbols(*await self._first(path, "documentSymbolProvider", what, ask))
 
     async def find(self, query: str, near: Path) -> Symbols:
-        text = await self._text(near)
-
         async def ask(server: LanguageServer, timeout_s: float) -> tuple[CodeSymbol, ...]:
             # Some servers have no project until one of its files is open.
-            server.sync(near, text)
+            server.sync(near, await self._text(near))
             self._tell_unsaved(server)
             raw = await server.request("workspace/symbol", {"query": query}, timeout_s)
             return await self._symbols(server, raw, None)
@@ -153,19 +149,16 @@ class ServerNavigation:
 
     async def hover(self, at: Position) -> str:
         async def ask(server: LanguageServer, timeout_s: float) -> str:
-            params = self._at(server, at, text)
+            params = await self._at(server, at)
             raw = await server.request("textDocument/hover", params, timeout_s)
             return locations.hover_text(raw)
 
-        text = await self._text(at.path)
         what = "telling types and documentation"
         return (await self._first(at.path, "hoverProvider", what, ask))[0]
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
-        text = await self._text(at.path)
-
         async def ask(server: LanguageServer, timeout_s: float) -> tuple[RenamedText, ...]:
-            params = self._at(server, at, text)
+            params = await self._at(server, at)
             return await self._rename(server, params, new_name, timeout_s)
 
         return (await self._first(at.path, "renameProvider", "renaming", ask))[0]
@@ -179,8 +172,10 @@ class ServerNavigation:
         (empty when none knows anything), its name, and the names of those that were silent.
 
         ``provider`` is the name of the server capability, e.g. ``definitionProvider``, and ``what`` the feature's in
-        "does not support {what}". Raises ToolError when none answers.
+        "does not support {what}". ``ask`` reads and sends the text, which may become another one while a server starts.
+        Raises ToolError when none answers, or when the file cannot be shown.
         """
+        await self._text(path)
         lookup = self._servers.for_path(path)
         if not lookup.servers:
             if lookup.resting:
@@ -277,7 +272,9 @@ class ServerNavigation:
             raise ToolError(f"{path.name} cannot be shown to a language server: no such file, or too large.")
         return text
 
-    def _at(self, server: LanguageServer, at: Position, text: str) -> dict[str, Any]:
+    async def _at(self, server: LanguageServer, at: Position) -> dict[str, Any]:
+        """Show ``server`` the text of a file, and return the params for a position in it."""
+        text = await self._text(at.path)
         self._tell_unsaved(server)
         server.sync(at.path, text)
         index, encoding = TextIndex(text), server.position_encoding
@@ -321,14 +318,12 @@ class ServerNavigation:
         )
 
     async def _places(self, at: Position, feature: str, what: str, **more: object) -> Places:
-        text = await self._text(at.path)
-
         async def ask(server: LanguageServer, timeout_s: float) -> tuple[CodePlace, ...]:
             until = asyncio.get_running_loop().time() + timeout_s
             items: Sequence[WirePlace] = ()
             for _ in range(2):
+                params = await self._at(server, at) | more
                 left = until - asyncio.get_running_loop().time()
-                params = self._at(server, at, text) | more
                 raw = await server.request(f"textDocument/{feature}", params, left)
                 items = await asyncio.to_thread(locations.places, raw)
                 if not await self._refresh(server, {item.path for item in items}):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from lsp_bridge.language_client.navigation import locations
 from lsp_bridge.language_client.navigation.server_navigation import AskingTiming
-from tests.support.scenarios.language_workspace import HANG_S
+from tests.support.scenarios.language_workspace import HANG_S, eventually
 from tests.support.scenarios.navigated import ALL, Navigated, location, span
 from tools.language_ports import ToolError
 
@@ -256,6 +257,32 @@ async def test_places_in_a_stale_file_are_asked_for_again(
     here.b.write_bytes(b"# new\n# lines\nthree\n")
     found = await port.definition(here.at(1, 1))
     assert [(p.line, p.text) for p in found.items] == [(3, "three")]
+
+
+async def test_server_that_starts_is_shown_the_text_it_finds_then(here: Navigated) -> None:
+    here.serve({"textDocument/documentSymbol": [[]]}, startup_s=0.2)
+    asked = asyncio.ensure_future(here.port().outline(here.a))
+    await eventually(lambda: here.servers is not None and any(here.servers.alive()), "the start")
+    here.a.write_bytes(b"new\n")
+    await asyncio.wait_for(asked, HANG_S)
+    assert [opened["textDocument"]["text"] for opened in here.sent("textDocument/didOpen")] == ["new\n"]
+
+
+async def test_text_that_changes_during_a_question_is_not_undone(
+    here: Navigated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.serve({DEFINITION: [location(here.a, 0, 0, 3)]})
+    read = locations.places
+
+    def changed_meanwhile(raw: object) -> object:
+        here.a.write_bytes(b"new\n")
+        return read(raw)
+
+    monkeypatch.setattr(locations, "places", changed_meanwhile)
+    found = await asyncio.wait_for(here.port().definition(here.at(1, 1)), HANG_S)
+    assert [p.text for p in found.items] == ["new"]
+    changes = [change for sent in here.sent("textDocument/didChange") for change in sent["contentChanges"]]
+    assert changes == [{"text": "new\n"}]
 
 
 async def test_linked_location_is_reported_by_its_real_path(here: Navigated, tmp_path: Path) -> None:

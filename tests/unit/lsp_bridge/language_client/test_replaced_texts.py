@@ -244,3 +244,30 @@ async def test_large_file_that_changes_while_read_is_read_again(
     go_on.set()
     await asyncio.wait_for(earlier, HANG_S)
     assert server.answers.documents[path].text == "two\n" + LARGE
+
+
+@pytest.mark.parametrize("before", ["a read", "a rejected change"])
+async def test_starting_server_gets_no_text_from_before_its_start(tmp_path: Path, before: str) -> None:
+    go_on = tmp_path / "go on"
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--initialize-when", str(go_on))], LONG)
+    path, [source] = workspace.path("a.txt"), workspace.diagnostics.sources
+    workspace.write({path: "old"})
+    under_way: list[asyncio.Task[bool]] = []
+    if before == "a read":
+        under_way.append(asyncio.create_task(source.warm(path)))
+        await eventually(lambda: bool(list(workspace.servers.alive())), "the start")
+    else:
+        run = await workspace.diagnostics.begin([path])
+        await asyncio.sleep(0)
+        run.drop()
+    [server] = workspace.servers.alive()
+    workspace.write({path: "new"})
+    await workspace.diagnostics.changed(path)
+    go_on.touch()
+    await workspace.running()
+    await asyncio.wait_for(asyncio.gather(*under_way), HANG_S)
+    # The change was told before the server could be shown anything, so the newest text is shown first.
+    found = await asyncio.wait_for(workspace.diagnostics.current([path]), HANG_S)
+    document = server.answers.documents[path]
+    assert (document.text, document.changed, found.silent) == ("new", False, ())
+    await workspace.diagnostics.close()

@@ -184,8 +184,10 @@ class LanguageServers:
         """Stop the servers that have been unused for the configured time."""
         now = self._clock()
         idle = [slot for slot in self._slots.values() if now - slot.used_at >= self._idle_stop_s]
-        ending = (self.stop(slot, "nobody needed it") for slot in idle)
-        await asyncio.gather(*(task for task in ending if task is not None))
+        ending = [task for slot in idle if (task := self.stop(slot, "nobody needed it")) is not None]
+        if ending:
+            # Not gather, which would cancel them when this is canceled: then their processes would stay.
+            await asyncio.wait(ending)
 
     async def tick(self) -> None:
         """Run the periodic checks: stop servers that are idle, need too much memory, or spin, and all servers when the

@@ -430,6 +430,20 @@ async def test_idle_server_is_stopped_and_restarted_on_demand(tmp_path: Path) ->
     await workspace.diagnostics.close()
 
 
+async def test_closing_while_an_idle_server_stops_leaves_no_process(tmp_path: Path) -> None:
+    now = 0.0
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--ignore-shutdown")], clock=lambda: now)
+    assert messages(await workspace.change(a_txt="BAD")) == ["bad: BAD"]
+    [(_, pid)] = workspace.servers.running()
+    now = 900.0
+    stopping = asyncio.create_task(workspace.servers.stop_idle())
+    await eventually(lambda: workspace.servers.running() == [], "the stop to begin")
+    stopping.cancel()  # as the periodic checks are when everything is closed
+    await asyncio.wait({stopping})
+    await asyncio.wait_for(workspace.diagnostics.close(), HANG_S)
+    assert not process_lives(pid)
+
+
 async def test_unexecutable_server_gives_no_fresh_answer(tmp_path: Path) -> None:
     broken = tmp_path.resolve() / "broken"
     broken.write_text("#!/nonexistent\n", encoding="ascii")

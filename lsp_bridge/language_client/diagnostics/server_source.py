@@ -209,6 +209,8 @@ class ServerWatch(SourceWatch):
         for observer in self._observers.values():
             observer.end_baselines()
         self._source.ended(self)
+        for path in {path for observer in self._observers.values() for path in observer.left_behind()}:
+            self._source.background.start(self._source.changed(path, buffer=True))
 
     def _observer(self, server: LanguageServer) -> ServerObserver:
         if server not in self._observers:
@@ -338,6 +340,12 @@ class ServerObserver(Observer):
         for task in self._baselines:
             task.cancel()
         self._closed = True
+
+    def left_behind(self) -> list[Path]:
+        """Return the files that the server was left with in an older state than before the change."""
+        if self._mark is not None:
+            return []
+        return [path for path in self._versions if self.baseline[path] != self._before[path]]
 
     def _send(self, files: Texts) -> dict[Path, int]:
         """Tell the new texts, all in one breath. Returns the versions to wait for."""

@@ -23,7 +23,7 @@ from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers
 from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, text_hash
 from tests.support.drivers.waiting import until
 from tests.support.fakes.editor_peer import FakeEditor, never
-from tests.support.scenarios.language_workspace import SOON, LanguageWorkspace, eventually, fake_spec
+from tests.support.scenarios.language_workspace import NEVER, SOON, LanguageWorkspace, eventually, fake_spec
 
 HANG_S = 30.0
 PATIENT = EditorTiming(answer_s=2 * HANG_S, baseline_s=5.0)
@@ -270,4 +270,21 @@ async def test_starting_server_gets_no_text_from_before_its_start(tmp_path: Path
     found = await asyncio.wait_for(workspace.diagnostics.current([path]), HANG_S)
     document = server.answers.documents[path]
     assert (document.text, document.changed, found.silent) == ("new", False, ())
+    await workspace.diagnostics.close()
+
+
+async def test_dropped_change_leaves_no_older_text_at_the_server(tmp_path: Path) -> None:
+    workspace = LanguageWorkspace(tmp_path, [fake_spec(plan=[["nothing"]])], NEVER)
+    path = workspace.path("a.txt")
+    workspace.write({path: "one"})
+    workspace.diagnostics.warm(path)
+    await eventually(lambda: bool(list(workspace.servers.alive())), "the start")
+    await workspace.running()
+    [server] = workspace.servers.alive()
+    assert (await workspace.change(a_txt="two")).verdict == "no_fresh_answer"
+    documents = server.answers.documents
+    run = await workspace.diagnostics.begin([path])
+    await eventually(lambda: documents[path].text == "one", "the baseline of the change without an answer")
+    run.drop()
+    await eventually(lambda: documents[path].text == "two", "the text on disk")
     await workspace.diagnostics.close()

@@ -41,6 +41,12 @@ _BASELINE_SHARE = 0.6
 _BASELINE_PATIENCE_S = 30.0
 """Seconds for a baseline while a user reviews the proposed change, or when it is taken after the change."""
 _MAX_OTHERS = 500
+_READ_AGAIN = 5
+"""How often a file is read that changes all the time."""
+
+
+class _Unchanged:
+    """The time in which a file is read and does not change."""
 
 
 class ServerSource(Source):
@@ -56,17 +62,19 @@ class ServerSource(Source):
         """Files that changed while a change of ours was under way: the servers are notified when it is over."""
         self._looking_back: Counter[Path] = Counter()
         """Files of which some server is being asked about an older text."""
-        self._changes: Counter[Path] = Counter()
-        """How often each file has changed."""
+        self._unchanged: weakref.WeakValueDictionary[Path, _Unchanged] = weakref.WeakValueDictionary()
+        """Files that are being read, and have not changed since."""
 
     async def read(self, path: Path) -> str | None:
         """Return the text of ``path``; None: it cannot be shown. It is read again when it changes meanwhile, so that of
         two readers none goes on with an older text after the other."""
-        while True:
-            number = self._changes[path]
+        text: str | None = None
+        for _ in range(_READ_AGAIN):
+            unchanged = self._unchanged.setdefault(path, _Unchanged())
             text = await read_source(path, self._text_of)
-            if self._changes[path] == number:
-                return text
+            if self._unchanged.get(path) is unchanged:
+                break
+        return text
 
     def begin(self, change: Change) -> ServerWatch:
         watch = ServerWatch(self, change)
@@ -91,7 +99,7 @@ class ServerSource(Source):
 
         While a change of ours is under way they stay with the old text of its files, which is the baseline.
         """
-        self._changes[path] += 1
+        self._unchanged.pop(path, None)
         if self.changing(path):
             self._missed.add(path)
             return

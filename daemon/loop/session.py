@@ -67,6 +67,7 @@ NOT_TRUSTED = noted(
     "information and does not follow them. If the folder is yours, run `goalwright trust` in it, or trust "
     'it in the editor (VS Code: "Workspaces: Manage Workspace Trust").'
 )
+WITHDRAWN = noted("The request for a plan was withdrawn.")
 
 
 class BusyError(Exception):
@@ -124,6 +125,11 @@ class TurnState(Struct):
         """Have the turn take this wish, or none; returns the one that it would have taken."""
         before, self.replan_request = self.replan_request, replan_request
         return before
+
+    def settle_replan_request(self, prompt_id: str, stop: StopReason, detail: str) -> None:
+        """End a wish that still waits."""
+        if (wish := self.set_replan_request(None)) is not None:
+            wish.settle(prompt_id, stop, detail)
 
 
 class _Running(Struct):
@@ -568,9 +574,8 @@ class Session:
                 self._running.taken = False
                 waiting.settle(stop, detail)
                 self._queue.settle_steered(stop, detail)
-                if self.turn.replan_request is not None:
-                    self.turn.replan_request.settle(waiting.prompt.prompt_id, stop, detail)
-                    self.turn.replan_request = None
+                self.turn.settle_replan_request(waiting.prompt.prompt_id, stop, detail)
+        self.turn.settle_replan_request("", "canceled", t(WITHDRAWN))  # no turn came of the queue
 
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """Report a failed log to all listeners: without the log, the source of truth, the turn cannot continue."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from daemon.loop.loop_detection import key_of
 from daemon.loop.queue import ReplanRequest, TurnResult
-from daemon.loop.session import ReadOnlySessionError, Session
+from daemon.loop.session import WITHDRAWN, ReadOnlySessionError, Session
 from daemon.model import notice_codes
 from daemon.model.messages import FilePart, Message, TextPart, ToolCallPart, ToolResultPart
 from daemon.plan.changes import Change, Updated
@@ -43,6 +43,7 @@ from daemon.planner.planning_notes import (
     work_text,
 )
 from daemon.planner.replanning import revised
+from daemon.store.trace_store import StoreError
 from tools.localization import t, written_for_models
 from tools.text.truncate import one_line, short
 
@@ -320,21 +321,32 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
         "" if at_rest else instructions, asyncio.get_running_loop().create_future()
     )
     if (earlier := session.turn.set_replan_request(replan_request)) is not None:
-        earlier.settle(
-            session.state.turn or "", "canceled", t("A later request for a plan replaced this one.")
-        )
+        _replaced(session, earlier)
     if at_rest:
-        await session.prompt(f"{REPLAN} {instructions}".strip(), planner="replan")
+        try:
+            await session.prompt(f"{REPLAN} {instructions}".strip(), planner="replan")
+        except StoreError:
+            _withdraw(session, replan_request)
+            raise
+        _withdraw(session, replan_request)  # where no turn took the prompt up, as when it was removed
     try:
         return await asyncio.shield(replan_request.result)
     except asyncio.CancelledError:
         # The caller no longer waits, but a plan that is already being created is finished.
-        if not at_rest and session.turn.replan_request is replan_request:
-            session.turn.set_replan_request(None)
-            replan_request.settle(
-                session.state.turn or "", "canceled", t("The request for a plan was withdrawn.")
-            )
+        if not at_rest:
+            _withdraw(session, replan_request)
         raise
+
+
+def _withdraw(session: Session, replan_request: ReplanRequest) -> None:
+    """End a request, unless it has ended, or the plan for it is being made."""
+    if session.turn.replan_request is replan_request:
+        session.turn.settle_replan_request(session.state.turn or "", "canceled", t(WITHDRAWN))
+
+
+def _replaced(session: Session, earlier: ReplanRequest) -> None:
+    why = t("A later request for a plan replaced this one.")
+    earlier.settle(session.state.turn or "", "canceled", why)
 
 
 # -- repeated failures, after which a new plan is worthwhile --

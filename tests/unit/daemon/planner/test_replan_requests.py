@@ -153,6 +153,33 @@ async def test_canceled_earlier_replan_does_not_cancel_the_later_one(tmp_path: P
         assert tree(session) == ["  1 A"]
 
 
+async def test_replan_ends_when_its_prompt_is_removed(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "Hello.") as bench:
+        session = planned(bench, "in_loop")
+        async with session.files.lock:  # as during a compaction
+            replan_request = asyncio.create_task(replan(session))
+            await until(lambda: bool(session.queued()))
+            assert session.edit_queued(session.queued()[0].prompt_id, None)
+            assert (await finish(replan_request)).stop == "canceled"
+        assert (await finish(prompted(session, "hello"))).stop == "end_turn"
+        assert (notes(session), tree(session)) == ([], [])
+
+
+async def test_replan_request_ends_when_all_that_waits_is_held(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "Hello.") as bench:
+        session = planned(bench, "in_loop")
+        async with session.files.lock:  # as during a compaction
+            turn = prompted(session, "hello")
+            await until(lambda: bool(session.queued()))
+            replan_request = asyncio.create_task(replan(session))
+            await until(lambda: session.turn.replan_request is not None)
+            session.cancel(hold_queue=True)
+        assert (await finish(replan_request)).stop == "canceled"
+        session.send_queue()
+        assert (await finish(turn)).stop == "end_turn"
+        assert (notes(session), tree(session)) == ([], [])
+
+
 @pytest.mark.parametrize("mode", ["layered", "signposts", "on_demand"])
 async def test_plan_agent_ignores_the_planner_mode_of_the_prompt(tmp_path: Path, mode: PromptPlanner) -> None:
     add = Call("goal", {"add": "A, B"})

@@ -245,9 +245,10 @@ class PlanDriver:
                 by_user=replan_request is not None,
             )
         except BaseException:
-            session.turn.set_replan_request(
-                session.turn.replan_request or replan_request
-            )  # the turn ends, and reports it
+            if session.turn.replan_request is None:
+                session.turn.set_replan_request(replan_request)  # the turn ends, and reports it
+            elif replan_request is not None:
+                _replaced(session, replan_request)
             raise
         again = ask.kind == "again"
         if isinstance(made, PlanMade):

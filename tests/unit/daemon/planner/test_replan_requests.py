@@ -180,6 +180,22 @@ async def test_replan_request_ends_when_all_that_waits_is_held(tmp_path: Path) -
         assert (notes(session), tree(session)) == ([], [])
 
 
+async def test_canceled_turn_ends_the_request_that_it_plans_for_too(tmp_path: Path) -> None:
+    hold, planning = Hold(), Hold()
+    async with daemon(tmp_path, [hold, Call("ls", {"path": "."})], [planning, "- A"]) as bench:
+        session = planned(bench, "in_loop")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        first = asyncio.create_task(replan(session))
+        await until(lambda: session.turn.replan_request is not None)
+        hold.go.set()
+        await planning.reached.wait()
+        second = asyncio.create_task(replan(session, "no, so"))
+        await until(lambda: session.turn.replan_request is not None)
+        session.cancel()
+        assert [(await finish(one)).stop for one in (first, second, turn)] == ["canceled"] * 3
+
+
 @pytest.mark.parametrize("mode", ["layered", "signposts", "on_demand"])
 async def test_plan_agent_ignores_the_planner_mode_of_the_prompt(tmp_path: Path, mode: PromptPlanner) -> None:
     add = Call("goal", {"add": "A, B"})

@@ -142,13 +142,17 @@ class FolderSessions:
             raise CommandFailedError(
                 f"{MOST_EXPLORATIONS} explorations that were started here are still at work: wait for one of them."
             )
-        client = await self._connect()
-        if session:
-            await self._loaded(session)
-        else:
-            session = trace_id(await self._request("goalwright/session/new"))
+        self._under_way += 1  # at once: other calls come while this one waits for the daemon
+        try:
+            client = await self._connect()
+            if session:
+                await self._loaded(session)
+            else:
+                session = trace_id(await self._request("goalwright/session/new"))
+        except BaseException:
+            self._under_way -= 1
+            raise
         params = {"sessionId": session, "text": f"/explore {question.strip()}"}
-        self._under_way += 1
         # How it ends later is in its session.
         prompt = self._exploring.start(client.request("goalwright/session/prompt", params), then=self._ended)
         await asyncio.wait({prompt}, timeout=_AT_ONCE_S)

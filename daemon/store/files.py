@@ -237,7 +237,7 @@ class FileTraceStore(FileReader):
                 self.close(open_id)
         remove_folder(folder)
         self._indexes.forget(trace_id)
-        for known in [known for known in self._highest_ids if is_within(known, trace_id)]:
+        for known in [known for known in list(self._highest_ids) if is_within(known, trace_id)]:
             del self._highest_ids[known]
 
     def close(self, trace_id: str | None = None) -> None:

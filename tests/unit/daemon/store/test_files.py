@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daemon.model.branches import is_within
 from daemon.model.events import Event, MessageAdded, SessionCreated, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, TextPart
@@ -403,3 +404,19 @@ def test_refused_create_leaves_the_existing_trace(store: FileTraceStore, log: Pa
     with pytest.raises(StoreError, match="cannot be stored"):
         store.create(trace())
     assert prompts(store.events(ID)) == ["p"]
+
+
+def test_deletion_bears_with_a_session_that_opens_meanwhile(
+    store: FileTraceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "20250102-000000-bbbbbb"
+    store.create(trace(trace_id=other))
+    store.recover(ID)
+
+    def within(session_id: str, above: str) -> bool:
+        store.recover(other)  # as another thread does that opens it
+        return is_within(session_id, above)
+
+    monkeypatch.setattr(files, "is_within", within)
+    store.delete(ID)
+    assert store.trace_ids() == [other]

@@ -245,7 +245,9 @@ class LiveSession:
                 with contextlib.suppress(DaemonError):  # an error for the one under way
                     params = {"sessionId": self.session_id, "promptId": prompt_id, "text": None}
                     await self._client.request("goalwright/queue/edit", params)
-            await self._cancel_turn(self._client)
+            # When all of them have ended meanwhile, a later one may be under way.
+            if not waiting or not self._prompts or any(one in self._prompts for one in waiting):
+                await self._cancel_turn(self._client)
 
     async def _cancel_turn(self, client: Client) -> None:
         with contextlib.suppress(DaemonError):

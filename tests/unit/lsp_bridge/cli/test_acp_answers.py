@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from acp.schema import (
     AgentMessageChunk,
     AllowedOutcome,
@@ -23,7 +24,7 @@ from daemon.runtime import Address
 from lsp_bridge.cli.acp.live_session import LiveSession
 from lsp_bridge.cli.client import Client, Greeting
 from tests.support.drivers.bridge import TOKEN, Door, served
-from tests.support.fakes.models import Call
+from tests.support.fakes.models import Call, Hold
 from tests.support.scenarios.branches import BranchModels, explore, repository
 
 
@@ -106,3 +107,27 @@ async def test_a_branch_that_cannot_be_merged_is_not_offered_again() -> None:
             assert "Nothing was written" in editor.told
     finally:
         shutil.rmtree(folder)
+
+
+async def test_cancellation_that_comes_late_spares_the_next_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Hold(), Hold()
+    async with served([first, "One."], [second, "Two."]) as door, session(door, Editor()) as live:
+        turns = [asyncio.create_task(turn_of(live))]
+        await first.reached.wait()
+        client = await live.connect()
+        request = client.request
+
+        async def slow(method: str, params: dict[str, Any]) -> dict[str, Any]:
+            if (
+                method == "goalwright/queue/edit"
+            ):  # meanwhile, the turn ends, and the user sends another prompt
+                first.go.set()
+                assert await turns[0] == "end_turn"
+                turns.append(asyncio.create_task(turn_of(live)))
+                await second.reached.wait()
+            return await request(method, params)
+
+        monkeypatch.setattr(client, "request", slow)
+        await live.cancel()
+        second.go.set()
+        assert await turns[1] == "end_turn"

@@ -138,6 +138,12 @@ class PromptQueue:
         self._steered += steered
         return [waiting.prompt for waiting in steered]
 
+    def take_back(self, prompts: Sequence[QueuedPrompt]) -> None:
+        """Return those of these prompts to the queue that ``steer`` removed: they will not be sent with this turn."""
+        back = [waiting for waiting in self._steered if waiting.prompt in prompts]
+        self._steered = [waiting for waiting in self._steered if waiting not in back]
+        self._waiting = back + self._waiting
+
     def refuse_steered(self, prompt_id: str, reason: str) -> None:
         """Report that one of the removed prompts will not be sent."""
         for waiting in self._steered:

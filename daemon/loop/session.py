@@ -409,9 +409,11 @@ class Session:
         compacted = self._compaction is not None and self._compaction.cancel()
         if not self.running:
             return compacted
-        if hold_queue and self._queue.hold(True):
-            with contextlib.suppress(StoreError):  # the turn stops anyway
-                self._queue_changed()
+        if hold_queue:
+            self._queue.take_back(self.hooks.under_check)  # what hooks have not agreed to yet waits, too
+            if self._queue.hold(True):
+                with contextlib.suppress(StoreError):  # the turn stops anyway
+                    self._queue_changed()
         # A second cancellation must not interrupt the clean-up of the first.
         if not self._running.canceling and (self._running.taken or self._queue):
             self._running.canceling = True
@@ -520,8 +522,10 @@ class Session:
 
     def _queue_changed(self) -> None:
         # Prompts that hooks check are not part of the conversation yet, so a crash must not lose them.
-        checked = tuple(prompt for prompt in self.hooks.under_check if prompt in self.state.queue)
-        queue = (*checked, *self.queued())
+        waiting = self.queued()
+        taken_back = {prompt.prompt_id for prompt in waiting}
+        checked = (prompt for prompt in self.hooks.under_check if prompt.prompt_id not in taken_back)
+        queue = (*(prompt for prompt in checked if prompt in self.state.queue), *waiting)
         self.emit(QueueChanged(**self.record.here(), queue=queue))
 
     def resume(self) -> bool:

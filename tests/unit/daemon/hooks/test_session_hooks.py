@@ -368,6 +368,31 @@ async def test_crash_sends_no_steered_prompt_twice(tmp_path: Path) -> None:
         assert session.state.queue == ()
 
 
+async def test_stop_that_holds_the_queue_keeps_prompts_under_check(tmp_path: Path) -> None:
+    slow = program(
+        tmp_path / "h", "slow", 'grep -q second && { echo $$ > "$HERE/pid"; exec sleep 300; }; exit 0'
+    )
+    hold = Hold()
+    async with daemon(tmp_path, [hold, Call("ls")]) as bench:
+        session = bench.session(settings=settings(prompt__submit=[of(slow, timeout_s=300)]))
+        turn = prompted(session, "begin")
+        await hold.reached.wait()
+        steered = [prompted(session, text, when_busy="steer") for text in ("first", "second", "third")]
+        await until(lambda: len(session.queued()) == 3, "all prompts")
+        hold.go.set()
+        pid = tmp_path / "h" / "pid"
+        await until(lambda: pid.exists() and pid.read_text().strip(), "the hook")
+        assert session.cancel(hold_queue=True)
+        held = [("second", True), ("third", True)]
+        assert [(prompt.text, prompt.held) for prompt in bench.events(QueueChanged)[-1].queue] == held
+        assert [(await finish(task)).stop for task in (turn, steered[0])] == ["canceled"] * 2
+        assert [(prompt.text, prompt.held) for prompt in session.state.queue] == held
+        assert [m.text() for m in session.state.messages if m.role == "user"] == ["begin", "first"]
+        for prompt in session.queued():
+            session.edit_queued(prompt.prompt_id, None)
+        assert all([(await finish(task)).removed for task in steered[1:]])
+
+
 async def test_prompt_whose_check_fails_leaves_the_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ and queue somebody else wrote. The list of our own sessions is kept where no rep
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import root_of
@@ -29,11 +30,13 @@ class OwnSessions:
         key = workspace_key(workspace)
         self._file = state_folder / "sessions" / f"{key}.txt"
         self._ids: set[str] | None = None
+        self._writing = threading.Lock()
+        """Imports forget sessions in a thread."""
 
     def add(self, session_id: str) -> None:
         """Remember a session that is about to be made. Raises StoreError."""
         ids = self._read()
-        with os_errors(StoreError, UNWRITABLE, path=self._file):
+        with self._writing, os_errors(StoreError, UNWRITABLE, path=self._file):
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._append(session_id)
         ids.add(session_id)
@@ -43,7 +46,7 @@ class OwnSessions:
         ids = self._read()
         if session_id not in ids:
             return
-        with os_errors(StoreError, UNWRITABLE, path=self._file):
+        with self._writing, os_errors(StoreError, UNWRITABLE, path=self._file):
             self._rewrite(known for known in self.by_use() if known != session_id)
         ids.discard(session_id)
 
@@ -55,7 +58,7 @@ class OwnSessions:
         listed = self._listed()
         if session_id not in self._read() or listed[-1:] == [session_id]:
             return
-        with contextlib.suppress(OSError):
+        with self._writing, contextlib.suppress(OSError):
             if len(listed) >= 2 * len(self._read()) + _MOST_REPEATED:
                 self._rewrite([session_id, *self.by_use()])
             else:

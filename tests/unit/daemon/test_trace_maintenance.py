@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.store import provenance
 from daemon.store.archive import export_trace
 from daemon.store.files import FileTraceStore
 from daemon.store.provenance import OwnSessions
@@ -21,6 +22,7 @@ from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompte
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call
 from tests.support.scenarios.stored_traces import ID, NOW, write_trace
+from tools.files.regular_files import write_private
 
 OTHER = "20260101-000000-000000bbbb"
 
@@ -300,6 +302,24 @@ def test_forgotten_session_is_removed_from_the_list(tmp_path: Path) -> None:
     assert (ID in own, OTHER in own) == (False, True)
     again = OwnSessions(tmp_path / "home", tmp_path)
     assert (ID in again, OTHER in again) == (False, True)
+
+
+def test_session_begun_while_another_is_forgotten_stays_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = OwnSessions(tmp_path, tmp_path)
+    own.add(ID)
+    beginning = threading.Thread(target=own.add, args=(OTHER,))
+
+    def slow(path: Path, data: bytes) -> None:
+        beginning.start()
+        beginning.join(0.2)  # it may wait for us
+        write_private(path, data)
+
+    monkeypatch.setattr(provenance, "write_private", slow)
+    own.forget(ID)
+    beginning.join()
+    assert OTHER in OwnSessions(tmp_path, tmp_path)
 
 
 async def test_last_used_session_is_independent_of_the_clock(tmp_path: Path) -> None:

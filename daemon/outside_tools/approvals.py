@@ -28,6 +28,7 @@ class Approvals:
 
     def add(self, tool: str, digest: str) -> None:
         """Remember an approval."""
+        self._known = None  # other calls and daemons have remembered theirs while the user was asked
         known = self._read()
         if known.get(tool) == digest:
             return

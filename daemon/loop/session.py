@@ -187,7 +187,7 @@ class Session:
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
         self._running = _Running()
-        self._compaction: asyncio.Task[CompactResult] | None = None
+        self._compactions: set[asyncio.Task[CompactResult]] = set()
         self._closing = False
 
     # -- summary properties --
@@ -282,7 +282,7 @@ class Session:
     @property
     def compacting(self) -> bool:
         """Whether a compaction is under way that the user started."""
-        return self._compaction is not None
+        return bool(self._compactions)
 
     @property
     def running(self) -> bool:
@@ -344,23 +344,25 @@ class Session:
         """Compact the context at the user's request. Raises BusyError while a turn runs; ``cancel`` ends it."""
         self.check_writable()
         self._check_idle()
-        await self.request_builder.prepare()
-        self._check_idle()  # a prompt may have come meanwhile
-        async with self.files.lock:  # a prompt that arrives now waits
-            self.check_writable()  # it may have ended meanwhile
-            self._compaction = asyncio.create_task(self.compactor.compact("manual", instructions))
-            try:
-                return await self._compaction
-            except asyncio.CancelledError:
-                self.notice(
-                    "info",
-                    t("The compaction was canceled; the context is unchanged."),
-                    notice_codes.COMPACTION,
-                )
-                raise
-            finally:
-                self._compaction = None
-                self.request_builder.publish()
+        compaction = asyncio.create_task(self._compact(instructions))
+        self._compactions.add(compaction)
+        try:
+            return await compaction
+        finally:
+            self._compactions.discard(compaction)
+            self.request_builder.publish()
+
+    async def _compact(self, instructions: str) -> CompactResult:
+        try:
+            await self.request_builder.prepare()
+            self._check_idle()  # a prompt may have come meanwhile
+            async with self.files.lock:  # a prompt that arrives now waits
+                self.check_writable()  # it may have ended meanwhile
+                return await self.compactor.compact("manual", instructions)
+        except asyncio.CancelledError:
+            canceled = t("The compaction was canceled; the context is unchanged.")
+            self.notice("info", canceled, notice_codes.COMPACTION)
+            raise
 
     def _check_idle(self) -> None:
         if self.running or waits_for_answer(self.state):
@@ -406,7 +408,7 @@ class Session:
 
         ``hold_queue``: waiting prompts stay until ``send_queue``.
         """
-        compacted = self._compaction is not None and self._compaction.cancel()
+        compacted = any([compaction.cancel() for compaction in self._compactions])
         if not self.running:
             return compacted
         if hold_queue:
@@ -476,9 +478,10 @@ class Session:
         self._closing = True
         self.commands.leave()
         await self._namer.close()
-        if self._compaction is not None:
-            self._compaction.cancel()
-            await asyncio.wait({self._compaction}, timeout=10)
+        if compactions := set(self._compactions):
+            for compaction in compactions:
+                compaction.cancel()
+            await asyncio.wait(compactions, timeout=10)
         waits = self.running and waits_for_answer(self.state)
         if waits:
             self._store_queue_if_possible()

@@ -393,6 +393,20 @@ async def test_prompt_during_a_compaction_is_stored_and_stopped(tmp_path: Path, 
         assert (await finish(first)).stop == ("end_turn" if held else "canceled")
 
 
+async def test_compactions_that_wait_for_their_turn_are_canceled(tmp_path: Path) -> None:
+    async with daemon(tmp_path, *["ok"] * 4) as bench:
+        session = bench.session(settings={"keep_steps": 1})
+        for _ in range(4):
+            await session.prompt("words " * 2000)
+        async with session.files.lock:  # as while the user reviews a branch to merge
+            compacting = [asyncio.create_task(session.compact()) for _ in range(2)]
+            await until(session.cancel, "something to cancel", within_s=5)
+        for one in compacting:
+            with pytest.raises(asyncio.CancelledError):
+                await one
+        assert not session.compacting
+
+
 async def test_compaction_is_refused_when_a_prompt_comes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

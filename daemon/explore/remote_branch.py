@@ -94,6 +94,8 @@ class RemoteBranch:
         """Events before its own work of this attempt."""
         self._kept: BranchOutcome | None = None
         self._canceled = False
+        self._reported = False
+        """The worker has reported how the branch ended."""
 
     async def run(self) -> None:
         """Have it worked on to its end, once more when its node is lost. Canceled, it is ended in order.
@@ -118,7 +120,7 @@ class RemoteBranch:
         first, self._canceled = not self._canceled, True
         if first and self._peer is not None:
             self._peer.tell("cancel")
-        elif self._peer is None:
+        elif self._peer is None and not self._reported:
             working.cancel()
 
     async def _work(self) -> BranchOutcome:
@@ -158,6 +160,7 @@ class RemoteBranch:
                 peer.tell("cancel")
             report: BranchReport = await peer.call("run", order)
             await asyncio.to_thread(self._save_files, report.files)
+            self._reported = True
             return self._counted(report.outcome)
         finally:
             # From here on nothing of this attempt is heard any more.

@@ -143,3 +143,27 @@ async def test_abandoned_remote_branch_closes_its_session(
         await UserPlan(session, "me").abandon("1", "no")
         await turn
         assert list(session.features.sessions) == [session.session_id]
+
+
+async def test_branch_that_is_canceled_while_its_node_goes_is_done(
+    tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    releasing, go, released = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def release(node: LocalNode) -> None:
+        releasing.set()
+        await go.wait()
+        await node.ended()
+        released.set()
+
+    monkeypatch.setattr(cluster, "release", release)
+    async with exploring(tmp_path, MAIN, {"A": ["A is done."]}) as bench:
+        session = bench.session()
+        turn = asyncio.create_task(session.prompt("go"))
+        await releasing.wait()
+        assert bench.core.cancel(f"{session.session_id}:A")
+        go.set()
+        await turn
+        branch = session.state.children.branches["A"]
+        assert (branch.status, branch.summary) == ("completed", "A is done.")
+        assert released.is_set()

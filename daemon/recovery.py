@@ -24,7 +24,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.loop.children import close_child
+from daemon.loop.children import close_child, has_ended
 from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.session import Features, Session
 from daemon.model import notice_codes
@@ -106,13 +106,7 @@ class Recovery:
         if foreign or child or not waits_for_answer(state):
             session.close_open(ended=ended)
         if child:
-            session.make_read_only(
-                t(
-                    "This is the transcript of {child}, which has ended. Continue in the session that "
-                    "started it.",
-                    child=child,
-                )
-            )
+            session.make_read_only(has_ended(child))
         session.restore_queue(state.queue)
         if foreign:
             restricts = t(RESTRICTS, name=session.agent.name) if session.agent.imported else ""

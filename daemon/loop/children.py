@@ -14,6 +14,7 @@ from daemon.model.branches import child_id
 from daemon.model.events import SessionCreated
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
+from tools.localization import t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -66,6 +67,14 @@ def open_child(
     parent.features.sessions[session_id] = child
     child.emit(SessionCreated(trace_id=session_id, time=now, trace=trace))
     return child
+
+
+def has_ended(name: str) -> str:
+    """Return why a child takes no more prompts."""
+    return t(
+        "This is the transcript of {child}, which has ended. Continue in the session that started it.",
+        child=name,
+    )
 
 
 async def close_child(child: Session) -> None:

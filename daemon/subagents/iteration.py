@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from daemon.agents.loader import UnknownAgentError
 from daemon.context.compaction import open_goals
 from daemon.context.handover import HandoverSource, changed_paths, handover_text, last_report
+from daemon.loop.children import has_ended
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import Message, NotePart, StopReason
@@ -162,7 +163,7 @@ async def _carried_out(
         mission = {"mission": state.plan.mission}
         child.emit(SessionUpdated(**child.record.here(), updates=mission))
         result = await child.prompt(text, planner="in_loop")
-        await child.rest()  # the user may have sent it more prompts
+        await child.seal(has_ended(meta.id))  # the user may have sent it more prompts
         return child.state.trace.last_stop_reason or result.stop, result.detail
 
     meta, detail = await run_child(child, meta, work(), _result, record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Sequence
@@ -9,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.session import Session
+from daemon.loop.children import close_child
+from daemon.loop.queue import TurnResult
+from daemon.loop.session import ReadOnlySessionError, Session
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import PermissionAsked, SubagentCompleted, SubagentStarted
 from daemon.model.messages import ToolResultPart
 from daemon.store.replay import replayed
+from daemon.subagents import runner
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Fail, Hold, Step
@@ -221,6 +225,23 @@ async def test_canceled_iteration_returns_and_blocks_the_next(tmp_path: Path) ->
         assert refused.is_error
         assert "stopped iteration 1" in refused.content
         assert (iterations(session)[0].status, iterations(session)[0].stop_reason) == ("failed", "canceled")
+
+
+async def test_prompt_to_an_iteration_that_ends_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[asyncio.Task[TurnResult]] = []
+
+    async def closing(child: Session) -> None:
+        late.append(prompted(child, "one more thing"))
+        await close_child(child)
+
+    monkeypatch.setattr(runner, "close_child", closing)
+    async with daemon(tmp_path, over(), "Done.", "I see.") as bench:
+        session = designing(bench, success_target=None)
+        assert (await finish(prompted(session, "design it"))).stop == "end_turn"
+        with pytest.raises(ReadOnlySessionError, match="has ended"):
+            await late[0]
 
 
 async def test_canceling_the_session_ends_the_iteration(tmp_path: Path) -> None:

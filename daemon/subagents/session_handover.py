@@ -30,6 +30,7 @@ from tools.tool import PermissionAsk, ToolError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from daemon.agents.loader import AgentProfile
     from daemon.loop.session import Session
     from daemon.model.goals import Goal
     from daemon.model.permissions import Rule
@@ -89,13 +90,14 @@ class SessionHandOver(Struct, frozen=True):
                 notes=(t(_LIFTS_MODE),) if planning else (),
             )
         )
+        profile = await _profile(session, BUILD)
         # Use the current plan, because the user may have changed it before the answer.
         goal = tree.next_step(None)
         if goal is None:
             raise ToolError(f"{_NO_GOALS} The user removed its goals in the meantime: ask what is wanted.")
         changed = approval.asked and (tree.revision, tree.mission) != shown
         lifts = planning and approval.asked
-        await _go_on_as(BUILD, session, goal, lifts_mode=lifts)
+        await _go_on_as(profile, session, goal, lifts_mode=lifts)
         told = ["The user approved the plan." if approval.asked else "A rule approved the plan."]
         if changed:
             told.append("The user changed it in the meantime: follow the current plan.")
@@ -117,10 +119,7 @@ async def hand_over_plan(session: Session, by: str) -> str:
     """
     if session.sealed or session.parent is not None:
         raise ReadOnlySessionError(session.sealed or "It works for another session. Hand over there.")
-    if session.running or waits_for_answer(session.state):
-        raise BusyError(
-            t("The session is running. Answer its question, cancel the turn or wait until it ends.")
-        )
+    _check_idle(session)
     planning = session.agent.name == "plan"
     if not planning and session.mode != "plan":
         raise PlanError(
@@ -129,27 +128,37 @@ async def hand_over_plan(session: Session, by: str) -> str:
                 name=session.agent.name,
             )
         )
+    profile = await _profile(session, BUILD if planning else session.agent.name)
+    _check_idle(session)  # a prompt may have come meanwhile
     goal = session.state.plan.next_step(None)
     # Without goals the plan is what the agent wrote.
     written = not session.state.plan.goals and any(m.role == "assistant" for m in session.state.messages)
     if goal is None and not written:
         raise PlanError(t("{no_goals} Add goals, or ask for a plan.", no_goals=t(_NO_GOALS)))
     lifts_mode = session.mode == "plan"
-    await _go_on_as(
-        BUILD if planning else session.agent.name, session, goal, lifts_mode=lifts_mode, by=by or PERSON
-    )
+    await _go_on_as(profile, session, goal, lifts_mode=lifts_mode, by=by or PERSON)
     return BUILD_PROMPT
 
 
+def _check_idle(session: Session) -> None:
+    if session.running or waits_for_answer(session.state):
+        raise BusyError(
+            t("The session is running. Answer its question, cancel the turn or wait until it ends.")
+        )
+
+
+async def _profile(session: Session, name: str) -> AgentProfile:
+    return await asyncio.to_thread(session.services.agents.find, name, session.trust)
+
+
 async def _go_on_as(
-    name: str, session: Session, goal: Goal | None, *, lifts_mode: bool, by: str = ""
+    profile: AgentProfile, session: Session, goal: Goal | None, *, lifts_mode: bool, by: str = ""
 ) -> None:
     """From the next step on the session has the prompt, tools and rules of an agent."""
     updates: dict[str, object] = {}
     if lifts_mode:
         # The session's own mode is removed; where the settings say plan, too, the user's approval overrides them.
         updates["mode"] = "ask" if session.config.settings.approval.mode == "plan" else None
-    profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
     become(session, profile, updates)
     if goal is not None and session.state.plan.current_id != goal.id:
         session.record.goals(session.state.plan.plan_focus(goal), by)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from daemon.agents.loader import AgentProfile, Agents
+from daemon.loop.queue import TurnResult
 from daemon.loop.session import BusyError, Session
 from daemon.loop.user_plan import UserPlan
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import ToolResultPart
 from daemon.plan.tree import PlanError
 from daemon.subagents.session_handover import BUILD_PROMPT, hand_over_plan
-from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Step
 
@@ -281,3 +284,53 @@ async def test_a_cancel_while_the_question_waits_keeps_the_plan(tmp_path: Path) 
         assert (await finish(turn)).stop == "canceled"
         assert session.agent.name == "plan"
         assert bench.core.permissions.pending() == []
+
+
+async def test_plan_is_not_handed_over_under_a_turn_that_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, turns, loop = Hold(), list[asyncio.Task[TurnResult]](), asyncio.get_running_loop()
+    async with daemon(tmp_path, [Call("goal", {"add": ["A"]})], "Planned.", [hold, "More."]) as bench:
+        session = bench.session(agent="plan", settings=ALLOW_ALL)
+        await session.prompt("plan it")
+        find = Agents.find
+
+        async def begin() -> None:  # another client does
+            turns.append(prompted(session, "plan that, too"))
+            await hold.reached.wait()
+
+        def slow(*args: Any) -> AgentProfile:
+            if not turns:
+                asyncio.run_coroutine_threadsafe(begin(), loop).result(30)
+            return find(*args)
+
+        monkeypatch.setattr(Agents, "find", slow)
+        with pytest.raises(BusyError):
+            await hand_over_plan(session, "me")
+        assert session.agent.name == "plan"
+        hold.go.set()
+        assert (await finish(turns[0])).stop == "end_turn"
+
+
+async def test_goal_that_is_given_up_as_the_build_begins_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, given_up = asyncio.get_running_loop(), list[str]()
+    async with daemon(tmp_path, PLAN, OVER, "Built.") as bench:
+        session = planning(bench)
+        turn = prompted(session, "mend the cart")
+        await bench.asked()
+        find = Agents.find
+
+        def slow(*args: Any) -> AgentProfile:
+            if not given_up:
+                given_up.append("1")
+                user = UserPlan(session, "me")
+                asyncio.run_coroutine_threadsafe(user.abandon("1", "no"), loop).result(30)
+            return find(*args)
+
+        monkeypatch.setattr(Agents, "find", slow)
+        await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"
+        assert session.state.plan.current_id == "2"
+        assert "1" not in session.state.plan.goals

@@ -252,16 +252,16 @@ class PlanDriver:
             raise
         again = ask.kind == "again"
         if isinstance(made, PlanMade):
-            told = planned_notice(made.steps, again=again)
+            told, stop = planned_notice(made.steps, again=again), "end_turn"
+        else:
+            told, stop = unplanned_notice(made.why), made.stop or "error"
+        if replan_request is not None:  # first, because the disk may be full
+            replan_request.settle(session.state.turn or "", stop, told)
+        if isinstance(made, PlanMade):
             if made.steps or again:
                 session.notice("info", told, notice_codes.PLAN_MADE)
-        else:
-            told = unplanned_notice(made.why)
-            if made.stop is None:
-                session.notice("warning", told, notice_codes.PLAN_NOT_MADE)
-        if replan_request is not None:
-            stop = "end_turn" if isinstance(made, PlanMade) else made.stop or "error"
-            replan_request.settle(session.state.turn or "", stop, told)
+        elif made.stop is None:
+            session.notice("warning", told, notice_codes.PLAN_NOT_MADE)
         self._failures.taken = len(session.state.messages)
         return made
 

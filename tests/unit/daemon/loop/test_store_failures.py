@@ -10,10 +10,12 @@ import pytest
 
 from daemon.loop.session import Session
 from daemon.model.events import MessageAdded, Notice, PermissionAsked, PermissionReplied, TurnEnded
+from daemon.planner.driver import replan
 from daemon.store.trace_store import StoreError
 from tests.support.drivers.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
+from tests.support.scenarios.plans import plan
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
 
@@ -263,3 +265,12 @@ async def test_session_that_cannot_be_created_leaves_nothing(
         assert bench.core.open_sessions == [session]
         disk.make_room()
         assert bench.core.new_session(model="fake/model").session_id in bench.core.store.trace_ids()
+
+
+async def test_wish_for_a_plan_is_answered_when_the_disk_is_full_then(tmp_path: Path) -> None:
+    async with daemon(tmp_path, plan("A"), check=False) as bench:
+        session, disk = bench.session(settings=ALLOW_ALL), Disk(bench)
+        disk.fail_on = Notice
+        async with asyncio.timeout(5):
+            assert (await replan(session)).detail == "Replanned: 1 step left."
+        disk.make_room()

@@ -173,6 +173,21 @@ test("what a session asked while another failed to open is shown", async () => {
   assert.deepEqual([sessions.sessionId, sessions.previewed, sessions.state?.pending], ["s1", false, asked]);
 });
 
+test("a session catches up when another one replaced its load and failed", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  let answer: (value: unknown) => void = () => undefined;
+  const missed = loaded({ session: named("s1"), lastEventId: 2, pending: [request("r1")] });
+  const load = ({ sessionId }: Record<string, unknown>): unknown => (sessionId === "s2" ? Promise.reject(new Error("damaged")) : missed);
+  daemon.answers["session/load"] = () => new Promise((resolve) => (answer = resolve));
+  daemon.states.fire({ phase: "connected" });
+  daemon.answers["session/load"] = load;
+  await assert.rejects(sessions.open("s2"), /damaged/);
+  answer(missed);
+  await settled();
+  assert.deepEqual([sessions.sessionId, sessions.state?.pending.map(({ requestId }) => requestId)], ["s1", ["r1"]]);
+});
+
 test("a streaming answer has each piece once when its session is opened again", async () => {
   const { daemon, sessions } = make();
   let said = "";

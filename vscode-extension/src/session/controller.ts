@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import { numbered } from "../../../daemon/api/page/goals.js";
-import { asProblem, connectionLost } from "../daemon/problems";
+import { asProblem, connectionLost, Problem } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
 import { childSession } from "../explore/view";
 import { type Answer, wordsOf } from "../permission/answers";
@@ -166,12 +166,11 @@ export class SessionController extends Observable<Change> {
     } catch (error) {
       if (load === this.loads) {
         this.loading = undefined;
-        if (!this.previewed) this.tellShown();
-        else {
-          this.show(before, previewed);
-          // What happened in that session meanwhile was not kept.
-          if (before && this.sessionId !== sessionId) void this.resume();
-        }
+        if (this.previewed) this.show(before, previewed);
+        else this.tellShown();
+        // What happened in that session meanwhile was not kept, or a load of it was replaced by this one. After a lost
+        // connection, the next one loads it.
+        if (before && this.sessionId !== sessionId && !connectionLost(error) && !(error instanceof Problem)) void this.resume();
       }
       throw error;
     } finally {

@@ -299,6 +299,21 @@ test("an open record and lines of sub-agents go on after a reconnect", async () 
   records.dispose();
 });
 
+test("a connect does not replace a record that the user has chosen", async () => {
+  const { daemon, sessions } = make();
+  const records = new Records(daemon as unknown as Daemon, sessions);
+  await records.open("s1:A");
+  const answers: (() => void)[] = [];
+  daemon.answers["session/load"] = ({ sessionId }) => new Promise((resolve) => answers.push(() => resolve(loaded({ session: named(String(sessionId)) }))));
+  const opening = records.open("s1:B");
+  daemon.states.fire({ phase: "connected" });
+  for (const answer of answers) answer();
+  await opening;
+  await settled();
+  assert.equal(records.sessionId, "s1:B");
+  records.dispose();
+});
+
 test("a record that streams has each piece once when it is opened again", async () => {
   const { daemon, sessions } = make();
   const records = new Records(daemon as unknown as Daemon, sessions);

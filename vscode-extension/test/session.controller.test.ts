@@ -127,6 +127,40 @@ test("of two sessions opened at once the later wins", async () => {
   assert.equal(sessions.sessionId, "s2");
 });
 
+/** Keep the answers of `session/load` until they are called; each returns what the daemon says by default, unless given. */
+function holdLoads(daemon: FakeDaemon): ((answer?: unknown) => void)[] {
+  const answers: ((answer?: unknown) => void)[] = [];
+  daemon.answers["session/load"] = ({ sessionId }) => new Promise((resolve) => answers.push((answer = loaded({ session: named(String(sessionId)) })) => resolve(answer)));
+  return answers;
+}
+
+test("a connect does not replace a session that the user has chosen", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  const loads = holdLoads(daemon);
+  const opening = sessions.open("s2");
+  daemon.states.fire({ phase: "connected" });
+  for (const answer of loads) answer();
+  await opening;
+  await settled();
+  assert.equal(sessions.sessionId, "s2");
+});
+
+test("a late answer does not replace a session that the user has chosen", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  daemon.answers["permission/reply"] = () => {
+    throw Object.assign(new Error("no such request"), { code: ErrorCode.UNKNOWN_REQUEST });
+  };
+  const loads = holdLoads(daemon);
+  const opening = sessions.open("s2");
+  const replying = sessions.reply("r1", { reply: "once" });
+  await settled();
+  for (const answer of loads) answer();
+  await Promise.all([opening, replying]);
+  assert.equal(sessions.sessionId, "s2");
+});
+
 test("a session that takes long to open shows its newest messages meanwhile", async () => {
   const { daemon, memory, sessions } = make();
   await sessions.open("s1");

@@ -22,7 +22,8 @@ export class Records extends Observable<Update | undefined> {
       daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
       daemon.onDidChangeState(({ phase }) => {
         // A new connection follows nothing yet.
-        if (phase === "connected" && this.sessionId) this.open(this.sessionId).catch(() => this.close());
+        const wanted = this.loading?.sessionId ?? this.sessionId;
+        if (phase === "connected" && wanted) this.open(wanted).catch(() => this.close());
       }),
       sessions.onDidChange(() => {
         // A record belongs to the session that it was opened from.

@@ -358,7 +358,8 @@ export class SessionController extends Observable<Change> {
       void notify("info", t("This request is no longer open."));
       this.giveBack(answer, sessionId);
       // The answer was dealt with, whether or not the session can be loaded again.
-      if (this.sessionId) await this.open(this.sessionId).catch((cause: unknown) => this.log.warn(`after an answer: ${asProblem(cause).message}`));
+      const { wanted } = this;
+      if (wanted) await this.open(wanted).catch((cause: unknown) => this.log.warn(`after an answer: ${asProblem(cause).message}`));
       return false;
     }
   }
@@ -375,9 +376,14 @@ export class SessionController extends Observable<Change> {
     return this.sessionId;
   }
 
+  /** The session that is shown, or the one that is about to be: what loads the session again must not replace the user's choice. */
+  private get wanted(): string | undefined {
+    return this.loading?.sessionId ?? this.sessionId;
+  }
+
   /** Load the last session again after a connect, to catch up with changes. */
   private async resume(): Promise<void> {
-    const sessionId = this.sessionId ?? this.memory.get<string>(LAST_SESSION);
+    const sessionId = this.wanted ?? this.memory.get<string>(LAST_SESSION);
     if (!sessionId) return this.changed.fire({ kind: "reset" });
     try {
       await this.open(sessionId);

@@ -49,7 +49,7 @@ test("a prompt of an empty chat has the chat's agent, also when another chat is 
   await sessions.startNew();
   await sending;
   assert.deepEqual(daemon.asked.flatMap(([name, params]) => (name === "session/new" ? [params] : [])), [{ agent: "plan" }]);
-  assert.equal(sessions.agentName, "build");
+  assert.equal(sessions.agentName, undefined);
 });
 
 test("a prompt of an empty chat is not taken for one of the session that was opened meanwhile", async () => {
@@ -79,6 +79,35 @@ test("the session of an empty chat is shown when another one could not be opened
   await sessions.prompt("two");
   assert.equal(sessions.sessionId, "s1");
   assert.equal(daemon.asked.filter(([name]) => name === "session/new").length, 1);
+});
+
+test("a session that is made does not replace one opened meanwhile", async () => {
+  const { daemon, sessions } = make();
+  daemon.answers["session/new"] = async () => {
+    await sessions.open("s2");
+    return { session: named("s1") };
+  };
+  await sessions.prompt("one");
+  assert.equal(sessions.sessionId, "s2");
+  daemon.answers["session/new"] = async () => {
+    await sessions.startNew("plan");
+    return { session: named("s1") };
+  };
+  await sessions.startNew();
+  await sessions.prompt("two");
+  assert.deepEqual([sessions.sessionId, sessions.agentName], [undefined, "plan"]);
+});
+
+test("a prompt that was written before the last session came is shown", async () => {
+  const { daemon, memory, sessions } = make();
+  await memory.update("goalwright.session", "s0");
+  daemon.connect = async () => {
+    daemon.connect = () => Promise.resolve();
+    daemon.states.fire({ phase: "connected" });
+    await settled();
+  };
+  await sessions.prompt("one");
+  assert.equal(sessions.sessionId, "s1");
 });
 
 test("a prompt waits for the end of the running turn, or for its next step when it steers", async () => {

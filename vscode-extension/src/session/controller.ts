@@ -93,6 +93,8 @@ export class SessionController extends Observable<Change> {
 
   private loading: { sessionId: string; updates: Update[]; back: string | undefined } | undefined;
   private loads = 0;
+  /** True when the user opened the session that is shown or being opened; false when it was opened automatically. */
+  private chosen = false;
   private empty: EmptyChat = { agent: undefined };
   private readonly sent = new Map<string, Sent>();
   /** Ids of queued prompts that are being edited. */
@@ -144,6 +146,7 @@ export class SessionController extends Observable<Change> {
   /** Show an empty chat. The first prompt creates the session, so that no session stays empty. Without a name, it has the default agent. */
   async startNew(agent?: string): Promise<void> {
     this.empty = { agent };
+    this.chosen = false;
     this.loads++;
     this.loading = undefined;
     this.state = undefined;
@@ -155,6 +158,11 @@ export class SessionController extends Observable<Change> {
 
   /** Open a session. Throws the daemon's error when the session does not exist. */
   async open(sessionId: string): Promise<void> {
+    this.chosen = true;
+    await this.load(sessionId);
+  }
+
+  private async load(sessionId: string): Promise<void> {
     const load = ++this.loads;
     const { state: before, previewed } = this;
     this.loading = { sessionId, updates: [], back: this.sessionId };
@@ -166,6 +174,7 @@ export class SessionController extends Observable<Change> {
     } catch (error) {
       if (load === this.loads) {
         this.loading = undefined;
+        this.chosen = false;
         if (this.previewed) this.show(before, previewed);
         else this.tellShown();
         // What happened in that session meanwhile was not kept, or a load of it was replaced by this one. After a lost
@@ -253,7 +262,7 @@ export class SessionController extends Observable<Change> {
     });
     const sessionId = await empty.made;
     // Another session was to be shown meanwhile, and could not be opened.
-    if (empty === this.empty && !this.state && !this.loading) await this.open(sessionId);
+    if (empty === this.empty && !this.state && !this.loading) await this.load(sessionId);
     return sessionId;
   }
 
@@ -261,7 +270,8 @@ export class SessionController extends Observable<Change> {
     const { agent } = empty;
     const { session } = await this.daemon.request("goalwright/session/new", agent === undefined ? {} : { agent });
     empty.sessionId = session.trace.traceId;
-    await this.open(empty.sessionId);
+    // The user may have left the chat meanwhile.
+    if (empty === this.empty && !this.chosen) await this.load(empty.sessionId);
     return empty.sessionId;
   }
 
@@ -359,7 +369,7 @@ export class SessionController extends Observable<Change> {
       this.giveBack(answer, sessionId);
       // The answer was dealt with, whether or not the session can be loaded again.
       const { wanted } = this;
-      if (wanted) await this.open(wanted).catch((cause: unknown) => this.log.warn(`after an answer: ${asProblem(cause).message}`));
+      if (wanted) await this.load(wanted).catch((cause: unknown) => this.log.warn(`after an answer: ${asProblem(cause).message}`));
       return false;
     }
   }
@@ -386,7 +396,7 @@ export class SessionController extends Observable<Change> {
     const sessionId = this.wanted ?? this.memory.get<string>(LAST_SESSION);
     if (!sessionId) return this.changed.fire({ kind: "reset" });
     try {
-      await this.open(sessionId);
+      await this.load(sessionId);
       // A restarted daemon does not know which prompts to hold back.
       for (const promptId of this.held) await this.holdQueued(promptId, true);
     } catch (error) {

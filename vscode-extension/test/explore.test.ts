@@ -314,6 +314,21 @@ test("a connect does not replace a record that the user has chosen", async () =>
   records.dispose();
 });
 
+test("the files of one branch do not hide the problem of another", async () => {
+  const { daemon, sessions } = make();
+  const records = new Records(daemon as unknown as Daemon, sessions);
+  const explorations = new Explorations(daemon as unknown as Daemon, sessions, records);
+  let answer: (value: unknown) => void = () => undefined;
+  daemon.answers["explore/files"] = ({ branchId }) => (branchId === "A" ? new Promise((resolve) => (answer = resolve)) : Promise.reject(new Error("gone")));
+  const listing = explorations.list("s1", "A");
+  await explorations.list("s1", "B");
+  answer({ files: [] });
+  await listing;
+  assert.deepEqual(explorations.shown.problems, { "s1:B": "gone" });
+  explorations.dispose();
+  records.dispose();
+});
+
 test("a record that streams has each piece once when it is opened again", async () => {
   const { daemon, sessions } = make();
   const records = new Records(daemon as unknown as Daemon, sessions);

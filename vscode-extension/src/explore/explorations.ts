@@ -39,12 +39,12 @@ export class Explorations extends Observable {
   /** Read a branch's changed files for the page. An error is shown in the branch's card. */
   async list(sessionId: string, branchId: string): Promise<void> {
     const key = childSession(sessionId, branchId);
-    const { [key]: _, ...problems } = this.shown.problems;
     try {
       const files = await this.files(sessionId, branchId);
+      const { [key]: _, ...problems } = this.shown.problems;
       this.show({ files: { ...this.shown.files, [key]: files }, problems });
     } catch (error) {
-      this.show({ problems: { ...problems, [key]: asProblem(error).message } });
+      this.show({ problems: { ...this.shown.problems, [key]: asProblem(error).message } });
     }
   }
 

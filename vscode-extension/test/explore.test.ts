@@ -280,6 +280,19 @@ test("sub-agents at work are watched, and forgotten when they end", async () => 
   assert.deepEqual(shown, {});
 });
 
+test("what a sub-agent says while it is loaded is not lost", async () => {
+  const { daemon } = make();
+  let shown: object = {};
+  let answer: (value: unknown) => void = () => undefined;
+  daemon.answers["session/load"] = () => new Promise((resolve) => (answer = resolve));
+  const glimpses = new Glimpses(daemon as unknown as Daemon, (live) => (shown = live));
+  glimpses.follow([fromLoad(loaded({ subagents: { s1: subagent("s1") } }))]);
+  for (const id of [4, 5]) glimpses.receive({ sessionId: "s1:s1", view: null, ...event(id, "message_added", { message: message("assistant", id, [text(`Said ${id}.`)]), affectedGoals: [] }) });
+  answer(loaded({ lastEventId: 4, messages: [message("assistant", 4, [text("Said 4.")])], session: session({ trace: { ...session().trace, messageCount: 4 } }) }));
+  await settled();
+  assert.deepEqual(shown, { "s1:s1": { line: "Said 5.", messages: 5 } });
+});
+
 test("an open record and lines of sub-agents go on after a reconnect", async () => {
   const { daemon, sessions } = make();
   const followed = new Set<unknown>();

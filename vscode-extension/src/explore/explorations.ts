@@ -102,9 +102,14 @@ export class Explorations extends Observable {
   }
 }
 
+interface Followed extends Glimpse {
+  /** Events that came before the sub-agent was loaded. */
+  early?: SessionUpdate["event"][];
+}
+
 /** Follow running sub-agents: the log of their parent contains only their start and end. */
 export class Glimpses {
-  private readonly seen = new Map<string, Glimpse>();
+  private readonly seen = new Map<string, Followed>();
 
   /** `changed` is called when a glimpse changes. */
   constructor(
@@ -129,16 +134,22 @@ export class Glimpses {
   receive({ sessionId, event }: SessionUpdate): void {
     const known = this.seen.get(sessionId);
     if (!known || event.event !== "message_added") return;
-    this.set(sessionId, { line: lastLine(event.message) || known.line, messages: known.messages + 1 });
+    known.early?.push(event);
+    if (!known.early) this.set(sessionId, { line: lastLine(event.message) || known.line, messages: known.messages + 1 });
   }
 
   private async begin(sessionId: string): Promise<void> {
-    this.seen.set(sessionId, { line: "", messages: 0 });
+    const early: SessionUpdate["event"][] = [];
+    const begun: Followed = { line: "", messages: 0, early };
+    this.seen.set(sessionId, begun);
     try {
-      const { messages, session } = await this.daemon.request("goalwright/session/load", { sessionId, messages: 1 });
-      if (this.seen.has(sessionId)) this.set(sessionId, { line: lastLine(messages.at(-1) ?? null), messages: session.trace.messageCount });
+      const { messages, session, lastEventId } = await this.daemon.request("goalwright/session/load", { sessionId, messages: 1 });
+      if (this.seen.get(sessionId) !== begun) return;
+      this.set(sessionId, { line: lastLine(messages.at(-1) ?? null), messages: session.trace.messageCount });
+      for (const event of early) if (event.eventId > lastEventId) this.receive({ sessionId, event, view: null });
     } catch {
       // The sub-agent has ended already; its card shows the result.
+      delete begun.early;
     }
   }
 

@@ -38,10 +38,17 @@ export async function liveList(
     pick.dispose();
   });
   let shown = "";
-  const fill = async (rows: () => Promise<readonly ListRow[]>): Promise<void> => {
+  let [pressed, done] = [0, 0];
+  const fill = async (rows: () => Promise<readonly ListRow[]>, byButton = false): Promise<void> => {
+    if (byButton) pressed++;
+    const [presses, ends] = [pressed, done];
     pick.busy = true;
     try {
       const found = await rows();
+      const late = presses !== pressed || (!byButton && ends !== done);
+      if (byButton) done++;
+      // Buttons change the rows, so what was read before a button's answer is older than it.
+      if (late) return;
       const now = JSON.stringify(found);
       if (now !== shown) pick.items = found; // setting them moves the focus to the first one
       shown = now;
@@ -58,7 +65,7 @@ export async function liveList(
   };
   pick.onDidTriggerItemButton(({ button }) => {
     const { stay, leave: action } = button as ListButton;
-    if (stay) void fill(stay);
+    if (stay) void fill(stay, true);
     else leave(action);
   });
   pick.onDidAccept(() => leave(pick.selectedItems[0]?.enter));

@@ -235,3 +235,17 @@ test("the browser is sent to the session on display, with the token that the dae
   assert.ok(!told.join().includes("token"));
   assert.equal(pageOf("http://127.0.0.1:5/?token=t", undefined), "http://127.0.0.1:5/?token=t");
 });
+
+test("an answer for a page that was closed is not given to the next one", async () => {
+  const first = shown();
+  say(first, { type: "ready" });
+  let answer: (value: unknown) => void = () => undefined;
+  answers["goalwright/trace/messages"] = new Promise((resolve) => (answer = resolve));
+  say(first, { type: "ask", request: 1, what: "messages", params: { sessionId: "s1" } });
+  first.dispose();
+  const second = shown();
+  say(second, { type: "ready" });
+  answer({ messages: [], hasEarlier: false });
+  await new Promise(setImmediate);
+  assert.deepEqual(second.posted.map(({ type }) => type), ["all"]);
+});

@@ -55,6 +55,8 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   private readonly disposables: vscode.Disposable[];
   private panel: vscode.WebviewPanel | undefined;
   private ready = false;
+  /** Number of pages so far, each of which counts its requests from 1. */
+  private pages = 0;
   private waiting: Frame[] = [];
   private readonly soon = new Soon(PAUSE_MS, () => this.flush());
 
@@ -117,6 +119,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     try {
       if (message.type === "ready") {
         this.ready = true;
+        this.pages++;
         this.postAll();
       } else if (message.type === "ask") await this.answer(message);
       else if (message.type === "reveal") await this.parts.goals.reveal(message.goalId, message.branchId);
@@ -128,15 +131,18 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   }
 
   private async answer({ request, what, params }: Extract<FromGraph, { type: "ask" }>): Promise<void> {
+    const { pages } = this;
     try {
       const answer = await (what === "branch" ? this.branch(params as BranchParams) : this.parts.daemon.request("goalwright/trace/messages", params as TraceMessagesParams));
+      // The panel may have been closed and opened again: its page would take this for an answer to another request.
+      if (pages !== this.pages) return;
       // Waiting frames are older than this answer, so send them first.
       this.flush();
       this.post({ type: "answer", request, answer });
     } catch (error) {
       const text = asProblem(error).message;
       if (what === "branch") void vscode.window.setStatusBarMessage(`Goalwright: ${text}`, 6_000);
-      this.post({ type: "failed", request, text });
+      if (pages === this.pages) this.post({ type: "failed", request, text });
     }
   }
 

@@ -98,6 +98,19 @@ test("a grant is removed by its row's button, and the list stays", async () => {
   assert.equal(picks.length, 1);
 });
 
+test("a grant is removed from the session whose list it is in", async () => {
+  const { commands, asked, sessions } = make([grant("g1", { scope: "session" })]);
+  const closed = commands.manage();
+  await settled();
+  Object.assign(sessions, { sessionId: "s2" });
+  const row = picks.at(-1)?.items.find(({ buttons }) => buttons?.length);
+  picks.at(-1)?.press(row?.label ?? "");
+  await settled();
+  assert.deepEqual(asked.find(([name]) => name === "permission/forget")?.[1], { grantIds: ["g1"], sessionId: "s1" });
+  picks.at(-1)?.hide();
+  await closed;
+});
+
 test("the keyboard removes a grant after a question, and the list is there again", async () => {
   const { commands, asked } = make([grant("g1")]);
   answers.push("Remove Permission");

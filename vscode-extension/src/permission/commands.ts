@@ -54,24 +54,24 @@ export class PermissionCommands {
       const found = await this.parts.daemon.request("goalwright/permission/rules", sessionId ? { sessionId } : {});
       pick.title = t("Permissions · mode {0} · {1}", modeWords(found.mode).label, trustWords(found.trust));
       return itemsOf(found, Date.now(), (grant) => ({
-        buttons: [button("trash", t("Remove"), { stay: () => this.forget(grant).then(() => read(pick)) })],
+        buttons: [button("trash", t("Remove"), { stay: () => this.forget(grant, sessionId).then(() => read(pick)) })],
         // Enter does what the row's button does, for keyboard users.
-        enter: () => this.askToForget(grant),
+        enter: () => this.askToForget(grant, sessionId),
       }));
     };
     await liveList({ title: t("Permissions"), placeholder: t("Your permissions and active rules"), matchOnDescription: true, matchOnDetail: true }, read);
   }
 
-  private async askToForget(grant: StoredGrant): Promise<void> {
+  private async askToForget(grant: StoredGrant, sessionId: string | undefined): Promise<void> {
     const { label, description, detail } = grantRow(grant, Date.now());
     const question = t("Ask again for {0}?", label);
     const choice = await vscode.window.showWarningMessage(question, { modal: true, detail: `${description}\n${detail}` }, t("Remove Permission"));
-    if (choice !== undefined) await this.forget(grant).catch((error: unknown) => notify("error", asProblem(error).message));
+    if (choice !== undefined) await this.forget(grant, sessionId).catch((error: unknown) => notify("error", asProblem(error).message));
     await this.manage();
   }
 
-  private async forget({ grantId, scope, permission, pattern }: StoredGrant): Promise<void> {
-    const { sessionId } = this.parts.sessions;
+  /** `sessionId`: the session whose permissions are listed, because another one may be shown by now. */
+  private async forget({ grantId, scope, permission, pattern }: StoredGrant, sessionId: string | undefined): Promise<void> {
     const session = scope === "session" && sessionId ? { sessionId } : {};
     await this.parts.daemon.request("goalwright/permission/forget", { grantIds: [grantId], ...session });
     vscode.window.setStatusBarMessage(t("Goalwright: asks again for {0}", `${permission}: ${pattern}`), SHOWN_MS);

@@ -41,11 +41,11 @@ function make({ lists = [ready], tests = [{}], inSession = false, problem = "" }
   };
   const daemon = { request, state: { phase: "connected", status: { model: "demo/demo" } } } as unknown as Daemon;
   const state = inSession ? fromLoad(loaded({ session: session() })) : undefined;
-  const sessions = { state, ensure: () => Promise.resolve("s1") } as unknown as SessionController;
+  const sessions = { state, sessionId: state?.session.trace.traceId, ensure: async () => sessions.sessionId };
   const secrets = new FakeSecrets();
   const memory = makeMemory();
   const keys = new ProviderKeys(secrets as never, memory, () => undefined);
-  return { asked, secrets, keys, commands: new ModelCommands({ daemon, sessions, keys, globalState: memory as never }) };
+  return { asked, secrets, keys, sessions, commands: new ModelCommands({ daemon, sessions: sessions as unknown as SessionController, keys, globalState: memory as never }) };
 }
 
 const settled = async (): Promise<void> => {
@@ -169,6 +169,16 @@ test("the picker changes the session on display, and new ones by the star", asyn
   await again;
   assert.equal(configured.get("model"), SONNET.model);
   assert.ok(shown.includes(`Goalwright: ${SONNET.model} for this session and new ones`));
+});
+
+test("a model is for the session that was shown when it was asked", async () => {
+  const { commands, asked, sessions } = make({ inSession: true });
+  const chosen = commands.choose();
+  await settled();
+  sessions.sessionId = "s2";
+  picks.at(-1)!.enter(OPUS.model);
+  await chosen;
+  assert.deepEqual(asked.at(-1), ["session/set", { sessionId: "s1", model: OPUS.model }]);
 });
 
 test("without a session the picker is about new ones, remembers, and takes what is typed", async () => {

@@ -51,6 +51,15 @@ test("a mode is chosen for the session on display", async () => {
   assert.deepEqual(asked, [["session/set", { sessionId: "s1", mode: "plan" }]]);
 });
 
+test("a mode is for the session that was shown when it was asked", async () => {
+  const { commands, asked, sessions } = make();
+  answers.push("Read only");
+  const choosing = commands.setMode();
+  Object.assign(sessions, { sessionId: "s2", ensure: () => Promise.resolve("s2") });
+  await choosing;
+  assert.deepEqual(asked, [["session/set", { sessionId: "s1", mode: "plan" }]]);
+});
+
 test("the present mode is no change, and nothing chosen is none either", async () => {
   const { commands, asked } = make();
   answers.push("Approve each step", undefined);

@@ -45,14 +45,15 @@ export class ModelCommands {
   /** Choose the model of the current session, or of new sessions when none is open. */
   async choose(): Promise<void> {
     const { sessions, daemon } = this.parts;
-    const inSession = sessions.state !== undefined;
+    // The list is about this session, whichever is shown when the user chooses.
+    const { sessionId } = sessions;
     const now = sessions.state?.session.model || (daemon.state.phase === "connected" ? daemon.state.status.model : "");
     const recent = this.recent(now);
     let providers: readonly ModelProvider[] = [];
     let listeners: vscode.Disposable | undefined;
     const placeholder = t("Choose a model, or type provider/model");
-    const list = liveList({ title: inSession ? t("Model of this session") : t("Model of new sessions"), placeholder, matchOnDescription: true }, async (pick) => {
-      const rows = (): ListRow[] => this.rows(recent, now, providers, pick.value, inSession);
+    const list = liveList({ title: sessionId !== undefined ? t("Model of this session") : t("Model of new sessions"), placeholder, matchOnDescription: true }, async (pick) => {
+      const rows = (): ListRow[] => this.rows(recent, now, providers, pick.value, sessionId);
       const show = (): void => {
         pick.items = rows();
       };
@@ -74,11 +75,12 @@ export class ModelCommands {
   }
 
   /** Return the rows of the model picker: recent models, then those of each connected provider. */
-  private rows(recent: readonly string[], now: string, providers: readonly ModelProvider[], typed: string, inSession: boolean): ListRow[] {
+  private rows(recent: readonly string[], now: string, providers: readonly ModelProvider[], typed: string, sessionId: string | undefined): ListRow[] {
+    const inSession = sessionId !== undefined;
     const known = new Map(providers.flatMap(({ models }) => models.map((one) => [one.model, one] as const)));
     const actions = (model: string): Pick<ListRow, "buttons" | "enter"> => ({
-      buttons: inSession ? [button("star", t("Use for new sessions, too"), { leave: () => this.use(model, { session: true, forNew: true }) })] : [],
-      enter: () => this.use(model, { session: inSession, forNew: !inSession }),
+      buttons: inSession ? [button("star", t("Use for new sessions, too"), { leave: () => this.use(model, { sessionId, forNew: true }) })] : [],
+      enter: () => this.use(model, { sessionId, forNew: !inSession }),
     });
     const row = (model: string): ListRow => {
       const offered = known.get(model);
@@ -124,8 +126,8 @@ export class ModelCommands {
     if ((await notify("warning", problem, choose)) === choose) await this.choose();
   }
 
-  private async use(model: string, { session, forNew }: { session: boolean; forNew: boolean }): Promise<void> {
-    const { daemon, sessions } = this.parts;
+  private async use(model: string, { sessionId, forNew }: { sessionId: string | undefined; forNew: boolean }): Promise<void> {
+    const { daemon } = this.parts;
     const { problem } = await daemon.request("goalwright/model/check", { model });
     if (problem) {
       const anyway = t("Use Anyway");
@@ -133,10 +135,10 @@ export class ModelCommands {
       if (choice === undefined) return;
       if (choice !== anyway) return this.choose();
     }
-    if (session) await daemon.request("goalwright/session/set", { sessionId: await sessions.ensure(), model });
+    if (sessionId !== undefined) await daemon.request("goalwright/session/set", { sessionId, model });
     if (forNew) await configure("model", model);
     await this.remember(model);
-    const text = !session ? t("Goalwright: {0} for new sessions", model) : forNew ? t("Goalwright: {0} for this session and new ones", model) : t("Goalwright: {0} for this session", model);
+    const text = sessionId === undefined ? t("Goalwright: {0} for new sessions", model) : forNew ? t("Goalwright: {0} for this session and new ones", model) : t("Goalwright: {0} for this session", model);
     vscode.window.setStatusBarMessage(text, SHOWN_MS);
   }
 

@@ -21,6 +21,8 @@ export class PermissionCommands {
   /** Choose the mode of the current session. Throws the daemon's error, except for a lack of trust. */
   async setMode(): Promise<void> {
     const { daemon, sessions, surrounding } = this.parts;
+    // The list is about this session, whichever is shown when the user chooses.
+    const { sessionId: shown } = sessions;
     const now = sessions.state?.session.mode ?? surrounding.defaultMode;
     const items = MODES.map(({ mode, label, icon, detail }) => ({
       label: `$(${icon}) ${label}`,
@@ -33,9 +35,9 @@ export class PermissionCommands {
       placeHolder: t("What can run without asking?"),
       matchOnDetail: true,
     });
-    if (!picked || (picked.mode === now && sessions.state)) return;
+    if (!picked || (picked.mode === now && shown)) return;
     try {
-      const sessionId = await sessions.ensure();
+      const sessionId = shown ?? (await sessions.ensure());
       await daemon.request("goalwright/session/set", { sessionId, mode: picked.mode });
     } catch (error) {
       // The daemon rejected the mode because the folder is not trusted, so offer to change that.

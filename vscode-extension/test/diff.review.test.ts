@@ -5,10 +5,10 @@ import type { Daemon } from "../src/daemon/daemon";
 import { fileChoice } from "../src/diff/choice";
 import { type Draft, Drafts } from "../src/diff/drafts";
 import { Review } from "../src/diff/review";
-import { address, AFTER } from "../src/diff/uris";
+import { address, AFTER, BEFORE } from "../src/diff/uris";
 import { ErrorCode, type PermissionRequest } from "../src/protocol.gen";
 import type { SessionController } from "../src/session/controller";
-import { configured, EventEmitter, fileSystems, ran, shown, Uri, window, workspace } from "./fakes/vscode";
+import { configured, EventEmitter, fileSystems, ran, shown, TabInputTextDiff, Uri, window, workspace } from "./fakes/vscode";
 import { event, file, hunk, loaded, request, session } from "./fakes/protocol";
 import { type FakeDaemon, log, make, named, settled } from "./fakes/session";
 
@@ -232,4 +232,28 @@ test("edits that another window's answer left unused are offered until the user 
   await settled();
   assert.deepEqual([shown.length, kept()], [1, {}]);
   after.dispose();
+});
+
+test("a diff that opens while older editors close stays open", async () => {
+  const { daemon, review } = await opened([request("r1", { files: [file("a.py")] })]);
+  const sides = (requestId: string) => [BEFORE, AFTER].map((scheme) => Uri.from(address(scheme as typeof AFTER, { requestId, path: "a.py" })));
+  const tab = (requestId: string): { input: unknown } => ({ input: new TabInputTextDiff(sides(requestId)[0], sides(requestId)[1]) });
+  const tabs = [tab("r1"), tab("r2")];
+  let saved: () => void = () => undefined;
+  const edited = { uri: sides("r1")[1], isDirty: true, getText: () => "mine\n", save: () => new Promise<void>((resolve) => (saved = resolve)) };
+  const closed: unknown[] = [];
+  const groups = { ...window.tabGroups };
+  Object.assign(workspace, { textDocuments: [edited] });
+  Object.assign(window.tabGroups, { all: [{ tabs: tabs.slice(0, 1) }], close: async (gone: readonly unknown[]) => void closed.push(...gone) });
+  daemon.tell(event(5, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session", answers: [] }));
+  await settled();
+  daemon.tell(event(6, "permission_asked", { request: request("r2", { files: [file("a.py")] }) }));
+  Object.assign(window.tabGroups, { all: [{ tabs }] });
+  edited.isDirty = false;
+  saved();
+  await settled();
+  Object.assign(workspace, { textDocuments: [] });
+  Object.assign(window.tabGroups, { close: undefined }, groups);
+  assert.deepEqual([closed.includes(tabs[0]), closed.includes(tabs[1])], [true, false]);
+  review.dispose();
 });

@@ -445,10 +445,10 @@ export class Review extends Observable {
   private async settleStale(pending: ReadonlySet<string>): Promise<void> {
     const traceId = this.sessions.sessionId;
     if (!traceId) return;
+    // Earlier editors may take a while to close. Another request may be open by then, or another session.
+    const stale = ({ requestId }: Proposed): boolean => this.sessions.sessionId === traceId && !this.sessions.previewed && !this.pending(requestId);
     for (const requestId of this.goesOn ? [] : this.drafts.of(traceId)) if (!pending.has(requestId)) await this.settle(requestId, "");
-    await this.close(() =>
-      this.tabs().filter((tab) => sides(tab).every(({ requestId }) => !pending.has(requestId))),
-    );
+    await this.close(() => this.tabs().filter((tab) => sides(tab).every(stale)));
   }
 
   /** Offer edits that were not used to the user, instead of discarding them. */

@@ -355,6 +355,14 @@ export class FakeQuickPick {
   }
 }
 
+export class TabInputText {
+  constructor(readonly uri: unknown) {}
+}
+
+export class TabInputTextDiff {
+  constructor(readonly original: unknown, readonly modified: unknown) {}
+}
+
 /** Lists that were opened, the last one at the end. */
 export const picks: FakeQuickPick[] = [];
 

@@ -200,3 +200,22 @@ test("calls wait while VS Code asks the user, and share a refusal", async () => 
   assert.equal(asked, 1);
   assert.deepEqual(got.map(({ chatId, ending }) => [chatId, ending?.error]), [["c", "NoPermissions"], ["d", "NoPermissions"]]);
 });
+
+test("a call that is canceled while VS Code asks does not end the next", async () => {
+  const calls: { resolve: (response: unknown) => void; reject: (error: Error) => void }[] = [];
+  const { got, send } = offer(async function* () {}, {
+    sendRequest: () => new Promise((resolve, reject) => calls.push({ resolve, reject })),
+  });
+  const bridge = models(false);
+  const both = [bridge.chat(ASKED, send), bridge.chat({ ...ASKED, chatId: "d" }, send)];
+  const settled = async (): Promise<void> => {
+    for (let n = 0; n < 5; n++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  await settled();
+  bridge.cancel("c");
+  calls[0]?.reject(new Error("Canceled"));
+  await settled();
+  calls[1]?.resolve({ stream: (async function* () {})() });
+  await Promise.all(both);
+  assert.deepEqual(got.map(({ chatId, ending }) => [chatId, ending?.error]), [["d", undefined]]);
+});

@@ -9,6 +9,8 @@ export type SendAnswer = (params: ModelAnswerParams) => Promise<ModelAnswerResul
 /** For how long after the start of VS Code a missing model is waited for: its extension may still be starting. */
 const STARTING_MS = 60_000;
 const PATIENCE_MS = 10_000;
+/** VS Code's code for a call that the user did not allow. */
+const REFUSED = "NoPermissions";
 
 /** `capabilities` of a model: VS Code has it, its stable types do not. */
 type Capable = vscode.LanguageModelChat & { capabilities?: { supportsToolCalling?: boolean; supportsImageToText?: boolean } };
@@ -102,7 +104,11 @@ export class LanguageModels implements vscode.Disposable {
   /** Make a call. Where VS Code will ask the user for permission, calls wait for one another and share a refusal. */
   private async allowed<T>(model: vscode.LanguageModelChat, call: () => Thenable<T>): Promise<T> {
     if (this.access.canSendRequest(model) === true) return call();
-    const turn = this.consent.then(call);
+    // Another failure, for example because that call was canceled, says nothing about this one.
+    const turn = this.consent.then(call, (error: unknown) => {
+      if ((error as { code?: unknown } | undefined)?.code === REFUSED) throw error;
+      return call();
+    });
     this.consent = turn;
     try {
       return await turn;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { hashOf, type Pulled } from "../src/diagnostics/watcher";
 import { FakeEditor, FILE, type Said } from "./fakes/problems";
 
 const OTHER = "file:///w/b.bad";
@@ -365,6 +366,26 @@ test("of a text that nobody had looked at it is said so, which is not the same a
   editor.say(OTHER, "perhaps old");
   await editor.clock.pass(2_500);
   assert.equal((await asked).files[0]?.before, null);
+});
+
+test("what is said of a file written before it was opened is new", async () => {
+  const editor = await proven();
+  let open: () => void = () => undefined;
+  const answers = async (text: string): Promise<Pulled<Said>> => ({ items: [{ said: `about ${text}` }], replaces: () => true });
+  editor.pulls.set("bad", answers);
+  editor.open = async (uri) => {
+    await new Promise<void>((resolve) => (open = resolve));
+    editor.appear(uri, "new");
+  };
+  const baseline = editor.watcher.ask({ files: [{ uri: OTHER, textHash: hashOf("old") }], since: null, settleMs: 300, timeoutMs: 2_500, patient: false });
+  const since = (await baseline).generation;
+  // The daemon writes the file while VS Code opens it.
+  open();
+  await editor.clock.pass(100);
+  const asked = editor.watcher.ask({ files: [{ uri: OTHER, textHash: hashOf("new") }], since, settleMs: 300, timeoutMs: 2_500, patient: false });
+  await editor.clock.pass(2_500);
+  const { files } = await asked;
+  assert.deepEqual(files.map(({ diagnostics, before }) => [diagnostics.map(({ said }) => said), before]), [[["about new"], null]]);
 });
 
 test("the first change of a file that was open before is answered in time, though nobody had been seen to look", async () => {

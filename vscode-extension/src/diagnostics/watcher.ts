@@ -158,9 +158,17 @@ export class ProblemWatcher<T> {
   }
 
   /** Open files so that extensions check the old text, in the background. */
-  private async prepare({ uri }: EditorFile, baseline: Baseline<T>): Promise<void> {
+  private async prepare(file: EditorFile, baseline: Baseline<T>): Promise<void> {
+    const { uri } = file;
     if (this.nobody(uri)) return;
-    if (!this.documents.has(uri)) await this.editor.open(uri).catch(() => undefined);
+    if (!this.documents.has(uri)) {
+      await this.editor.open(uri).catch(() => undefined);
+      // The file was written before it was read, so nobody has looked at the old text.
+      if (this.documents.has(uri) && !baseline.changed.has(uri) && !this.hasText(file)) {
+        if (!baseline.shown.get(uri)?.length) baseline.unknown.add(uri);
+        return;
+      }
+    }
     const state = this.documents.get(uri);
     // This was asked before the change, so the answer is about the old text whenever it comes.
     if (!state || baseline.changed.has(uri)) return;

@@ -50,6 +50,8 @@ export class Daemon implements vscode.Disposable {
   private wake: (() => void) | undefined;
   /** False after the user stopped the daemon. */
   private wanted = true;
+  /** True while the daemon is being stopped: automatic requests must not start it again. */
+  private stopping = false;
 
   constructor(private readonly around: Surroundings) {}
 
@@ -88,12 +90,17 @@ export class Daemon implements vscode.Disposable {
   async stop(): Promise<void> {
     const { folder, python, output } = this.around;
     this.wanted = false;
-    const asked = await this.askToStop();
-    await this.disconnect();
-    const workspace = folder();
-    if (!asked && workspace) {
-      // The daemon does not respond or has another version, so the command line stops it by force.
-      await stopByForce(await python(), workspace, (line) => output.info(line));
+    this.stopping = true;
+    try {
+      const asked = await this.askToStop();
+      await this.disconnect();
+      const workspace = folder();
+      if (!asked && workspace) {
+        // The daemon does not respond or has another version, so the command line stops it by force.
+        await stopByForce(await python(), workspace, (line) => output.info(line));
+      }
+    } finally {
+      this.stopping = false;
     }
     this.set({ phase: "stopped" });
   }
@@ -129,6 +136,7 @@ export class Daemon implements vscode.Disposable {
 
   private ensure(): Promise<Connection> {
     if (this.connection) return Promise.resolve(this.connection);
+    if (this.stopping) return Promise.reject(this.givenUp());
     return (this.connecting ??= this.begin(false));
   }
 
@@ -190,6 +198,7 @@ export class Daemon implements vscode.Disposable {
   private onClosed(connection: Connection, endpoint: Endpoint): void {
     if (this.connection !== connection) return;
     this.connection = undefined;
+    if (this.stopping) return;
     if (wasStopped(endpoint)) {
       // The daemon was stopped from a terminal or another window, so do not start it again.
       this.around.output.info("the daemon was stopped");

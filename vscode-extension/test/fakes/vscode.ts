@@ -405,3 +405,18 @@ export const window = {
   showWarningMessage: (question: string, first: string | { detail: string }, ...buttons: string[]) =>
     ask(typeof first === "string" ? question : [question, first.detail, `[${buttons.join("] [")}]`].join("\n")),
 };
+
+/** What `vscode-languageclient` extends. */
+class Extended {}
+export {
+  Extended as CallHierarchyItem,
+  Extended as CancellationError,
+  Extended as CodeAction,
+  Extended as CodeLens,
+  Extended as CompletionItem,
+  Extended as Diagnostic,
+  Extended as DocumentLink,
+  Extended as InlayHint,
+  Extended as SymbolInformation,
+  Extended as TypeHierarchyItem,
+};

@@ -171,6 +171,23 @@ test("the files of a draft stay there when its text is a command", async () => {
   view.dispose();
 });
 
+test("a mention is attached to the draft that it was written in", async () => {
+  const { daemon, sessions, view, open } = chat();
+  await sessions.open("s1");
+  const page = open();
+  const answers: ((value: unknown) => void)[] = [];
+  daemon.answers["trace/messages"] = () => new Promise((resolve) => answers.push(resolve));
+  daemon.answers["session/list"] = () => ({ sessions: [], more: false });
+  for (const about of ["s8", "s9"]) page.said.fire({ type: "mention", key: `session:${about}`, text: `@session ${about}` });
+  await sessions.open("s2");
+  answers[0]?.({ messages: [message("user", 1, [text("said")])] });
+  answers[1]?.({ messages: [] });
+  await settled();
+  const told = page.posted.flatMap(({ type, mention, sessionId }) => (type.endsWith("attach") || type === "unattached" ? [[type, mention, sessionId]] : []));
+  assert.deepEqual(told, [["attach", "@session s8", "s1"], ["unattached", "@session s9", "s1"]]);
+  view.dispose();
+});
+
 test("files that are added before the chat was opened wait for its page", async () => {
   const { view, open } = chat();
   await view.mention("lines:a.py:3", "@a.py:3");

@@ -118,8 +118,9 @@ export type ToWebview =
   | { type: "restore"; sessionId?: string; text: string; attachments: Attachment[]; instead?: string }
   /** The daemon rejected the answer to a request, which keeps its card. */
   | { type: "refused"; requestId: string }
-  | { type: "attach"; attachments: Attachment[]; mention?: string }
-  | { type: "unattached"; mention: string; reason: string }
+  /** `sessionId`: as above, of the session whose draft has the mention. */
+  | { type: "attach"; sessionId?: string; attachments: Attachment[]; mention?: string }
+  | { type: "unattached"; sessionId?: string; mention: string; reason: string }
   | { type: "completions"; id: number; rows: readonly Completion[]; nothing: string };
 
 type Handlers = ReturnType<ChatView["handlersOf"]>;

@@ -319,7 +319,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       meant = await this.composer.expand(text, [...read, ...(await this.composer.stillNamed(text, read))]);
     } catch (error) {
       this.restore({ sessionId: homeOf(place), text, attachments });
-      if (error instanceof Unattached) this.toComposer({ type: "unattached", mention: error.mention, reason: error.message });
+      if (error instanceof Unattached) this.toComposer({ type: "unattached", sessionId: homeOf(place), mention: error.mention, reason: error.message });
       else if (!(error instanceof Told)) void notify("warning", asProblem(error).message);
       return;
     }
@@ -403,12 +403,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Attach the contents of a mention. The user may send the text before they are read. */
   private async attach(mention: string, reading: Promise<Attachment[]>): Promise<void> {
     this.mentioned.set(mention, reading);
+    // The user may open another session before they are read. A draft of an empty chat moves to the session that it makes.
+    const { sessionId } = this.parts.sessions;
+    const about = { mention, ...(sessionId === undefined ? {} : { sessionId }) };
     try {
       const attachments = await reading;
-      if (this.mentioned.delete(mention) && attachments.length > 0) this.toComposer({ type: "attach", attachments, mention });
+      if (this.mentioned.delete(mention) && attachments.length > 0) this.toComposer({ type: "attach", attachments, ...about });
     } catch (error) {
       // The composer shows the reason. If the text was sent meanwhile, it is returned with the reason.
-      if (this.mentioned.delete(mention)) this.toComposer({ type: "unattached", mention, reason: asProblem(error).message });
+      if (this.mentioned.delete(mention)) this.toComposer({ type: "unattached", reason: asProblem(error).message, ...about });
     }
   }
 

@@ -197,3 +197,18 @@ test("the focus goes back to where it was, and else to the composer", async () =
   assert.deepEqual(focused, ["model", "composer", "composer"]);
   close();
 });
+
+test("what a mention brings goes to the draft that it was written in", async () => {
+  const { host, say, show, close } = await page();
+  await show(id);
+  host.saveDraft(id, { text: "see @changes and @terminal", files: [] });
+  const other = `${id}b`;
+  host.saveDraft(other, { text: "@terminal too", files: [] });
+  await show(other);
+  const diff = { type: "file", name: "changes.diff", mediaType: "text/plain", data: "" } as const;
+  await say({ type: "attach", sessionId: id, attachments: [diff], mention: "@changes" });
+  await say({ type: "unattached", sessionId: id, mention: "@terminal", reason: "No terminal is open." });
+  assert.deepEqual(host.draftOf(id).files, [{ ...diff, mention: "@changes" }]);
+  assert.deepEqual([host.draftOf(id).text.includes("@terminal"), host.draftOf(other).text], [false, "@terminal too"]);
+  close();
+});

@@ -90,7 +90,7 @@ export function App(): JSX.Element {
         if (!showSection(message.goalId)) tree?.goals.some((goal) => chain(tree, goal.id).some(({ id }) => id === message.goalId) && showSection(goal.id));
       }
       if (message.type === "insert" || message.type === "restore" || message.type === "attach") {
-        const owner = (message.type === "restore" ? message.sessionId : undefined) ?? sessionId ?? "";
+        const owner = (message.type === "insert" ? undefined : message.sessionId) ?? sessionId ?? "";
         const edited = draftOf(owner).instead;
         const editing = message.type === "restore" && message.instead !== undefined;
         const id = message.type === "restore" && !editing ? keptDraft(owner) : owner;

@@ -63,8 +63,14 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   useEffect(() => {
     const onMessage = ({ data }: MessageEvent<ToWebview>): void => {
       if (data.type !== "unattached") return;
-      const now = draftOf(id);
-      put({ ...now, text: withoutMention(now.text, data.mention) });
+      const owner = data.sessionId ?? id;
+      const now = draftOf(owner);
+      const without = { ...now, text: withoutMention(now.text, data.mention) };
+      if (owner !== id) {
+        saveDraft(owner, without);
+        return;
+      }
+      put(without);
       setNote(data.reason);
     };
     window.addEventListener("message", onMessage);

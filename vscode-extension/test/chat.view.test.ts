@@ -171,6 +171,29 @@ test("the files of a draft stay there when its text is a command", async () => {
   view.dispose();
 });
 
+test("a prompt under way is shown in its own session only", async () => {
+  const { daemon, sessions, view, open } = chat();
+  const page = open();
+  const outbox = (): unknown => {
+    const states = page.posted.flatMap(({ state }) => (state && "outbox" in (state as object) ? [state as { outbox: { text: string }[] }] : []));
+    return states.at(-1)?.outbox.map(({ text: sent }) => sent);
+  };
+  let answer: (value: unknown) => void = () => undefined;
+  daemon.answers["session/new"] = () => new Promise((resolve) => (answer = resolve));
+  daemon.answers["session/prompt"] = () => new Promise(() => undefined);
+  void sessions.prompt("one");
+  await settled();
+  assert.deepEqual(outbox(), ["one"]);
+  await sessions.open("s2");
+  assert.deepEqual(outbox(), []);
+  answer({ session: named("s1") });
+  await settled();
+  assert.deepEqual(outbox(), []);
+  await sessions.open("s1");
+  assert.deepEqual(outbox(), ["one"]);
+  view.dispose();
+});
+
 test("a mention is attached to the draft that it was written in", async () => {
   const { daemon, sessions, view, open } = chat();
   await sessions.open("s1");

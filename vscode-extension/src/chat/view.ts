@@ -91,7 +91,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       }),
       sessions.onDidChange((change) => {
         if (change.kind === "reset") this.postAll();
-        else if (change.kind === "outbox") this.show({ outbox: sessions.outbox });
+        else if (change.kind === "outbox") this.show({ outbox: sessions.shownOutbox });
         else if (change.kind === "update") this.enqueue(change.update);
         this.showBadge();
       }),
@@ -476,7 +476,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       surrounding: surrounding.value,
       session: sessions.state ?? null,
       previewed: sessions.previewed,
-      outbox: sessions.outbox,
+      outbox: sessions.shownOutbox,
       choices: review.choices,
       changes: history.byCall(),
       explored: explorations.shown,

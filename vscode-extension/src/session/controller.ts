@@ -129,6 +129,11 @@ export class SessionController extends Observable<Change> {
     return this.state?.session.trace.traceId;
   }
 
+  /** The prompts of the outbox that belong to what is shown. */
+  get shownOutbox(): readonly Outgoing[] {
+    return this.outbox.filter(({ promptId }) => this.isHere(promptId));
+  }
+
   /** Where the user writes now. */
   get place(): Place {
     return this.placeIn(this.sessionId);
@@ -436,7 +441,8 @@ export class SessionController extends Observable<Change> {
 
   private isHere(promptId: string): boolean {
     const sent = this.sent.get(promptId);
-    return sent?.sessionId === undefined ? sent?.empty === this.empty && !this.state : sent.sessionId === this.sessionId;
+    const home = sent?.sessionId ?? sent?.empty.sessionId;
+    return home === undefined ? sent?.empty === this.empty && !this.state : home === this.sessionId;
   }
 
   /** Return true if the session has a prompt: in its queue, or as a message added since it was sent. */

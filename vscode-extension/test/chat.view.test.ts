@@ -73,6 +73,18 @@ test("earlier messages that cannot be read can be asked for again", async () => 
   view.dispose();
 });
 
+test("earlier messages leave no gap to what was loaded again", () => {
+  const said = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, n) => message("user", first + n, [text(`${first + n}`)]));
+  const of = (first: number) => ({ ...fromLoad(loaded({ session: named("s1"), messages: said(first, 9) })), hasEarlier: true });
+  const asked = { ...EMPTY, session: of(3), loadingEarlier: true };
+  const answer = { type: "earlier" as const, sessionId: "s1", before: 3, earlier: { messages: said(1, 2), notices: [], hasEarlier: false } };
+  const keys = (state: typeof EMPTY): unknown => [state.session?.items[0]?.key, state.session?.hasEarlier, state.loadingEarlier];
+  assert.deepEqual(keys(reduce(asked, answer, false)), ["m1", false, false]);
+  // The session was loaded again while they were read: only its newest messages are there.
+  const again = reduce(asked, { type: "state", state: { session: of(8) } }, false);
+  assert.deepEqual(keys(reduce(again, answer, false)), ["m8", true, false]);
+});
+
 test("a record that is closed leaves no wait for its earlier messages", () => {
   const session = { ...fromLoad(loaded({ session: named("s1") })), hasEarlier: true };
   const record = { ...fromLoad(loaded({ session: named("s1:A") })), hasEarlier: true };

@@ -109,7 +109,8 @@ export type ToWebview =
   /** The parts that changed; all of them at the start and for another session. */
   | { type: "state"; state: Partial<Shown> }
   | { type: "updates"; of: "session" | "record"; updates: readonly Update[] }
-  | { type: "earlier"; sessionId: string; earlier: SessionMessagesResult }
+  /** `before`: as in the question. */
+  | { type: "earlier"; sessionId: string; before: number; earlier: SessionMessagesResult }
   /** `last`: focus what had the focus last, instead of the composer. */
   | { type: "focus"; last?: boolean }
   | { type: "showGoal"; goalId: string }

@@ -272,7 +272,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         try {
           earlier = await daemon.request("goalwright/session/messages", { sessionId, before, limit: EARLIER });
         } finally {
-          this.post({ type: "earlier", sessionId, earlier });
+          this.post({ type: "earlier", sessionId, before, earlier });
         }
       },
       openSession: ({ sessionId }: { sessionId: string }) => sessions.open(sessionId),

@@ -1,6 +1,6 @@
 /** The webview's copy of the state: components read it, messages from the host update it. */
 import { NOTHING_EXPLORED } from "../../explore/view";
-import { apply, prepend, trim } from "../../session/state";
+import { apply, firstSequence, prepend, trim } from "../../session/state";
 import type { Shown, ToWebview } from "../messages";
 
 export interface ViewState extends Shown {
@@ -48,10 +48,14 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
       const after = message.updates.reduce(apply, before);
       return { ...state, [message.of]: message.of === "session" && following ? trim(after, MOST_ITEMS, KEPT_ITEMS) : after };
     }
-    case "earlier":
-      if (state.record?.session.trace.traceId === message.sessionId) return { ...state, record: prepend(state.record, message.earlier), loadingEarlier: false };
-      if (!state.session || state.session.session.trace.traceId !== message.sessionId) return state;
-      return { ...state, session: prepend(state.session, message.earlier), loadingEarlier: false };
+    case "earlier": {
+      const of = (["record", "session"] as const).find((one) => state[one]?.session.trace.traceId === message.sessionId);
+      const shown = of && state[of];
+      if (!of || !shown) return state;
+      // The oldest lines may have been dropped or loaded again since, and a gap would never be filled.
+      const fits = firstSequence(shown) === message.before;
+      return { ...state, [of]: fits ? prepend(shown, message.earlier) : shown, loadingEarlier: false };
+    }
     default:
       return state;
   }

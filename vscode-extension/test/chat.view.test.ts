@@ -270,6 +270,27 @@ test("a prompt goes to the session that was open when it was sent, and comes bac
   }
 });
 
+test("a message is resent from its own session, whatever is opened meanwhile", async () => {
+  for (const said of [{ type: "prompt", instead: "m1" }, { type: "fork", messageId: "m1" }]) {
+    const about: unknown[] = [];
+    const restore = async ({ sessionId }: { sessionId?: string }): Promise<object> => {
+      about.push(sessionId);
+      await made.sessions.open("s2");
+      return { files: [], texts: [] };
+    };
+    const made = chat({}, { restore });
+    await made.sessions.open("s1");
+    made.daemon.answers["session/fork"] = ({ sessionId }) => {
+      about.push(sessionId);
+      return { session: named("fork") };
+    };
+    made.open().said.fire({ ...said, text: "again", attachments: [] });
+    for (let n = 0; n < 5; n++) await settled();
+    assert.deepEqual(about, ["s1", "s1"]);
+    made.view.dispose();
+  }
+});
+
 test("a message is resent to the fork, whatever is opened meanwhile", async () => {
   const { daemon, sessions, view, open } = chat({}, { restore: async () => ({ files: [], texts: [] }) });
   await sessions.open("s1");

@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type * as vscode from "vscode";
 import type { Daemon } from "../src/daemon/daemon";
+import { restore, revertOrKeep } from "../src/history/commands";
 import { FileHistory } from "../src/history/model";
 import type { HistoryChange, HistoryResult } from "../src/protocol.gen";
 import { SessionController, type Change } from "../src/session/controller";
 import { event } from "./fakes/protocol";
-import { EventEmitter } from "./fakes/vscode";
+import { answers as said, EventEmitter } from "./fakes/vscode";
 
 const log = { warn() {} } as unknown as vscode.LogOutputChannel;
 
@@ -19,17 +20,17 @@ function change(changeId: string, state: "applied" | "undone"): HistoryChange {
 function make(sessionId: string | undefined = "s1") {
   const changed = new EventEmitter<Change>();
   const asked: [string, unknown][] = [];
-  const answers = { list: { changes: [], undo: null, redo: null } as HistoryResult };
+  const answers = { list: { changes: [], undo: null, redo: null } as HistoryResult, restore: (): unknown => ({ target: "edit of a.py", files: [] }) };
   const daemon = {
     state: { phase: "connected" },
     request: (method: string, params: unknown) => {
       asked.push([method.replace("goalwright/history/", ""), params]);
-      return Promise.resolve(method.endsWith("list") ? answers.list : { target: "edit of a.py", files: [] });
+      return Promise.resolve(method.endsWith("list") ? answers.list : answers.restore());
     },
   };
   const sessions = { sessionId, onDidChange: changed.event, required: SessionController.prototype.required };
   const history = new FileHistory(daemon as unknown as Daemon, sessions as unknown as SessionController, log);
-  return { history, changed, asked, answers };
+  return { history, changed, asked, answers, sessions };
 }
 
 const next = (history: FileHistory): Promise<void> => new Promise((resolve) => history.onDidChange(() => resolve()));
@@ -69,4 +70,22 @@ test("one change, the next one, and a look before a restore", async () => {
 test("without a session there is nothing to undo", () => {
   const { history } = make("");
   assert.throws(() => history.step("undo"), /Open a session/);
+});
+
+test("files are reverted in the session that the user was asked about", async () => {
+  const ways: [string, (history: FileHistory) => Promise<unknown>][] = [
+    ["Revert", (history) => restore(history, { messageId: "m1" }, { question: "Revert?", button: "Revert", nothing: "Nothing." })],
+    ["Revert Files", (history) => revertOrKeep(history, "m1")],
+  ];
+  for (const [button, work] of ways) {
+    const { history, asked, sessions, answers } = make();
+    answers.restore = () => {
+      // Another session comes while the user is asked.
+      sessions.sessionId = "s2";
+      return { target: "message 1", files: [{ path: "a.py", kind: "update", added: 1, removed: 1, undoable: true }], texts: [] };
+    };
+    said.push(button);
+    await work(history);
+    assert.deepEqual(asked.map(([, params]) => (params as { sessionId: string }).sessionId), ["s1", "s1"]);
+  }
 });

@@ -348,14 +348,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Fork before an earlier message and send a new one. The session keeps what followed; the user decides whether to revert the files. */
   private async resend(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     const { sessions, history } = this.parts;
-    const { sessionId = "" } = sessions;
+    const { sessionId } = sessions;
     let forked: string | undefined;
     try {
       if (sessions.state && sessions.state.session.status !== "idle") await sessions.cancel();
-      if (!(await revertOrKeep(history, messageId))) return;
-      forked = await sessions.fork(messageId);
+      if (!(await revertOrKeep(history, messageId, sessionId))) return;
+      forked = await sessions.fork(messageId, sessionId);
     } finally {
-      if (forked === undefined) this.giveBack(text, attachments, { sessionId, instead: messageId });
+      if (forked === undefined) this.giveBack(text, attachments, { sessionId: sessionId ?? "", instead: messageId });
     }
     await this.prompt(text, attachments, "queue", sessions.placeIn(forked));
   }
@@ -379,8 +379,10 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   /** Fork the session before a message and put that message into the composer. */
   private async forkBefore(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
-    if (!(await revertOrKeep(this.parts.history, messageId))) return;
-    this.giveBack(text, attachments, { sessionId: await this.parts.sessions.fork(messageId) });
+    const { sessions, history } = this.parts;
+    const sessionId = sessions.required();
+    if (!(await revertOrKeep(history, messageId, sessionId))) return;
+    this.giveBack(text, attachments, { sessionId: await sessions.fork(messageId, sessionId) });
     await this.focus();
   }
 

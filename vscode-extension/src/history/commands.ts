@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import { fileUri, openFile } from "../chat/open";
-import { ErrorCode, type HistoryRestoreParams } from "../protocol.gen";
-import type { FileHistory } from "./model";
+import { ErrorCode } from "../protocol.gen";
+import type { About, FileHistory } from "./model";
 import { consequences, counts, headline, named, restoredLine } from "./format";
 import { t } from "../l10n";
 import { notify } from "../notify";
@@ -21,9 +21,11 @@ export async function step(history: FileHistory, action: "undo" | "redo", change
 /** Revert all changes since a message or of a goal, after the user has confirmed the list. */
 export async function restore(
   history: FileHistory,
-  about: Pick<HistoryRestoreParams, "messageId" | "goalId">,
+  wanted: About,
   words: { question: string; button: string; nothing: string },
 ): Promise<void> {
+  // Another session may be shown by the time the user has confirmed.
+  const about = { sessionId: history.sessionId, ...wanted };
   const planned = await told(history, () => history.restore(about, true), words.nothing);
   if (!planned) return;
   if (planned.files.length === 0) {
@@ -37,8 +39,9 @@ export async function restore(
 }
 
 /** Ask whether to revert the files changed since a message, before it is sent again. False: cancel. */
-export async function revertOrKeep(history: FileHistory, messageId: string): Promise<boolean> {
-  const planned = await history.restore({ messageId }, true).catch((error: unknown) => {
+export async function revertOrKeep(history: FileHistory, messageId: string, sessionId = history.sessionId): Promise<boolean> {
+  const about = { sessionId, messageId };
+  const planned = await history.restore(about, true).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === ErrorCode.UNKNOWN_REQUEST) return undefined;
     throw error;
   });
@@ -47,7 +50,7 @@ export async function revertOrKeep(history: FileHistory, messageId: string): Pro
   const question = t("Revert the files that changed since this message?");
   const choice = await vscode.window.showWarningMessage(question, { modal: true, detail: consequences(planned) }, revert, keep);
   if (choice !== revert) return choice === keep;
-  return (await told(history, () => history.restore({ messageId }, false), t("Nothing to undo: the files already match."))) !== undefined;
+  return (await told(history, () => history.restore(about, false), t("Nothing to undo: the files already match."))) !== undefined;
 }
 
 /**
@@ -94,7 +97,7 @@ export function earlierTexts(): vscode.Disposable {
 }
 
 /** Open all changes since a message, or of a goal, in one diff editor: before and now. */
-export async function reviewSince(history: FileHistory, about: Pick<HistoryRestoreParams, "messageId" | "goalId">): Promise<void> {
+export async function reviewSince(history: FileHistory, about: About): Promise<void> {
   const { files, texts: before } = await history.restore(about, true, true);
   const number = ++reviews;
   texts.clear();

@@ -6,6 +6,9 @@ import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { Observable, Soon } from "../observable";
 
+/** Changes since a message or of a goal; without `sessionId` of the current session. */
+export type About = Pick<HistoryRestoreParams, "messageId" | "goalId"> & { sessionId?: string };
+
 const EMPTY: HistoryResult = { changes: [], undo: null, redo: null };
 /** A patch of many files causes many events at once; they share one request to the daemon. */
 const PAUSE_MS = 50;
@@ -41,9 +44,14 @@ export class FileHistory extends Observable {
     return this.daemon.request(`goalwright/history/${action}`, { sessionId: this.sessions.required(), changeId: changeId ?? null });
   }
 
+  /** Return the id of the current session. Throws an error with a message for the user when there is none. */
+  get sessionId(): string {
+    return this.sessions.required();
+  }
+
   /** Revert all changes since a message or of a goal; with `dryRun` only return what would change. */
-  restore(about: Pick<HistoryRestoreParams, "messageId" | "goalId">, dryRun: boolean, texts = false): Promise<HistoryOutcome> {
-    return this.daemon.request("goalwright/history/restore", { sessionId: this.sessions.required(), ...about, dryRun, texts });
+  restore(about: About, dryRun: boolean, texts = false): Promise<HistoryOutcome> {
+    return this.daemon.request("goalwright/history/restore", { sessionId: this.sessionId, ...about, dryRun, texts });
   }
 
   private async read(): Promise<void> {

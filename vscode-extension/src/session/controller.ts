@@ -243,9 +243,9 @@ export class SessionController extends Observable<Change> {
     this.changed.fire({ kind: "plan" });
   }
 
-  /** Open a new session with the messages of this one, up to `messageId` if given; returns its id. This session stays unchanged. */
-  async fork(messageId?: string): Promise<string> {
-    const { session } = await this.daemon.request("goalwright/session/fork", { sessionId: this.required(), messageId: messageId ?? null });
+  /** Open a new session with the messages of this one, or of another, up to `messageId` if given; returns its id. That session stays unchanged. */
+  async fork(messageId?: string, sessionId = this.required()): Promise<string> {
+    const { session } = await this.daemon.request("goalwright/session/fork", { sessionId, messageId: messageId ?? null });
     await this.open(session.trace.traceId);
     return session.trace.traceId;
   }

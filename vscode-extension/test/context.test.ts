@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ContextCommands } from "../src/context/commands";
+import type { Daemon } from "../src/daemon/daemon";
 import { contextDocument } from "../src/context/document";
 import type { ContextMessage, ContextResult, GoalTree } from "../src/protocol.gen";
-import { call, goal, meter, result, text } from "./fakes/protocol";
+import { call, goal, loaded, meter, result, text } from "./fakes/protocol";
 import { sent } from "./fakes/plans";
+import { make, named } from "./fakes/session";
+import { answers, window } from "./fakes/vscode";
 
 const tree: GoalTree = sent({ mission: "", currentId: null, goals: [goal("1"), goal("2", { status: "abandoned" })] });
 
@@ -105,4 +109,24 @@ test("every kind of part is shown, notes as what they are", () => {
   for (const words of ["Note:", "the person renamed it", "Reasoning:", "File `a.png`", "Task for `explore`", "Error of `edit`"]) {
     assert.ok(markdown.includes(words), words);
   }
+});
+
+test("a budget is added to those of its own session", async () => {
+  const { daemon, sessions } = make();
+  const limited = (budget: object) => meter({ budget: { ...meter().budget, ...budget } });
+  daemon.answers["session/load"] = ({ sessionId }) => loaded({ session: named(String(sessionId)), meter: limited(sessionId === "s1" ? {} : { goalUsd: 5 }) });
+  const commands = new ContextCommands({ daemon: daemon as unknown as Daemon, sessions });
+  await sessions.open("s1");
+  const { showInputBox } = window;
+  window.showInputBox = async () => {
+    // Another session comes while the user types.
+    await sessions.open("s2");
+    return "3";
+  };
+  answers.push("");
+  await commands.setBudget();
+  window.showInputBox = showInputBox;
+  const sent = daemon.asked.at(-1)?.[1] as { sessionId: string; budget: { goalUsd: number | null } };
+  assert.deepEqual([sent.sessionId, sent.budget.goalUsd], ["s1", null]);
+  commands.dispose();
 });

@@ -81,8 +81,9 @@ export class ContextCommands extends Observable<vscode.Uri> implements vscode.Te
       validateInput: (text) => complaint(picked.key, text),
     });
     if (value === undefined) return;
-    // Another window may have set a budget meanwhile.
-    const before = this.parts.sessions.state?.meter?.budget;
+    // Another window may have set a budget meanwhile, and another session may be shown.
+    const latest = this.parts.sessions;
+    const before = (latest.sessionId === sessionId ? latest.state?.meter : meter)?.budget;
     const { key } = picked;
     await this.parts.daemon.request("goalwright/session/set", { sessionId, budget: changed(before, key, value) });
     vscode.window.setStatusBarMessage(t("Goalwright: {0}: {1}", picked.label.toLowerCase(), value.trim() || t("no limit")), 4_000);

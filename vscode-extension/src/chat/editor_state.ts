@@ -17,6 +17,9 @@ const RECENT = 6;
 /** Keep `Surrounding` up to date for the webview. */
 export class SurroundingModel extends Observable<Surrounding> {
   private recent: readonly SessionInfo[] = [];
+  /** Numbers of the last question for the recent sessions, and of the last one that was answered. */
+  private listed = 0;
+  private newest = 0;
   private installing = false;
   private mode: Mode | undefined;
   private local: readonly string[] = [];
@@ -98,8 +101,11 @@ export class SurroundingModel extends Observable<Surrounding> {
   }
 
   private readRecent(): void {
+    const number = ++this.listed;
     this.read(async () => {
-      this.recent = (await this.sessions.list(RECENT)).sessions;
+      const { sessions } = await this.sessions.list(RECENT);
+      // A newer list may have come before this one.
+      if (number > this.newest) [this.newest, this.recent] = [number, sessions];
     });
   }
 

@@ -29,7 +29,7 @@ function makeMemory() {
 }
 
 /** The commands over a daemon that answers as it is told, and notes what it was asked. */
-function make({ lists = [ready], tests = [{}], inSession = false, problem = "" }: { lists?: ModelProvider[]; tests?: object[]; inSession?: boolean; problem?: string } = {}) {
+function make({ lists = [ready], tests = [{}], inSession = false, problem = "", refuse }: { lists?: ModelProvider[]; tests?: object[]; inSession?: boolean; problem?: string; refuse?: Error } = {}) {
   const asked: [string, Record<string, unknown>][] = [];
   const [left, results] = [[...lists], [...tests]];
   const request = async (method: string, params: Record<string, unknown>): Promise<unknown> => {
@@ -37,6 +37,7 @@ function make({ lists = [ready], tests = [{}], inSession = false, problem = "" }
     asked.push([name, params]);
     if (name === "model/list") return { providers: [left.length > 1 ? left.shift() : left[0]] };
     if (name === "model/test") return { window: 1_000_000, windowAssumed: false, inputPrice: 2, outputPrice: 10, seconds: 1, error: "", errorKind: null, ...(results.shift() ?? {}) };
+    if (refuse) throw refuse;
     return { problem };
   };
   const daemon = { request, state: { phase: "connected", status: { model: "demo/demo" } } } as unknown as Daemon;
@@ -76,6 +77,19 @@ test("a pasted key is checked, tested and kept, and its model is that of new ses
   assert.equal(configured.get("model"), SONNET.model);
   assert.ok(shown.includes(`Connected to ${SONNET.model}: ${FACTS}.`));
   assert.ok(!shown.some((text) => text.includes(KEY)));
+});
+
+test("trouble with another model that was chosen after a connect is told", async () => {
+  const { commands } = make({ refuse: new Error("The connection was lost.") });
+  const done = commands.connect("anthropic");
+  await settled();
+  answers.push("Choose Another Model…");
+  box().type(KEY);
+  await done;
+  await settled();
+  picks.at(-1)!.enter(OPUS.model);
+  await settled();
+  assert.equal(shown.at(-1), "The connection was lost.");
 });
 
 test("a key that is refused is asked for again, with the reason in the field, and is not kept", async () => {

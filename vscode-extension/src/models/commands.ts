@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { Parts } from "../extension";
 import { setting } from "../daemon/environment";
+import { asProblem } from "../daemon/problems";
 import { button, type ListRow, liveList } from "../live_list";
 import { t } from "../l10n";
 import type { ModelProvider, ModelTestResult, OfferedModel } from "../protocol.gen";
@@ -214,9 +215,9 @@ export class ModelCommands {
     await this.remember(model);
     const facts = provider.models.find((one: OfferedModel) => one.model === model) ?? tested;
     const other = t("Choose Another Model…");
-    void notify("info", t("Connected to {0}: {1}.", model, modelFacts(facts)), other).then(async (choice) => {
+    notify("info", t("Connected to {0}: {1}.", model, modelFacts(facts)), other).then(async (choice) => {
       if (choice === other) await this.choose();
-    });
+    }).then(undefined, (error: unknown) => notify("error", asProblem(error).message));
   }
 
   /** Offer a way on after a failed test: another key, another model, or a retry. Undefined: cancel. */

@@ -353,7 +353,7 @@ class SessionRequests(RequestArea):
 
     @request("goalwright/queue/edit", changes=True)
     async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:
-        """Change or remove a waiting prompt."""
+        """Change or remove a waiting prompt; or remove one of this connection whose attachments are being read."""
         if params.text is not None and not params.text.strip():
             raise RequestError(t("The prompt is empty. Write a text, or null to remove it."))
         session = await self._core.session(params.session_id)

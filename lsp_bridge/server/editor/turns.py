@@ -18,6 +18,7 @@ from daemon.model.events import (
     ModelRetry,
     PermissionAsked,
     PermissionReplied,
+    QueueChanged,
     ToolStarted,
     TurnEnded,
     TurnStarted,
@@ -235,6 +236,9 @@ class _Turn:
                 self._since = messages[-1].sequence if messages else 0
             if self._active and self.canceled:
                 self.session.cancel()
+        elif isinstance(item, QueueChanged) and self.canceled and not self._active:
+            # It was canceled before it was in the queue. Not within this event, which others have not heard yet.
+            asyncio.get_running_loop().call_soon(self.session.edit_queued, self.prompt_id, None)
         if not self._active:
             return
         self.progress.follow(item)

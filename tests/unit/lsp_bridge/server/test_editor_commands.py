@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.provider.choose import ModelChoice
+from lsp_bridge.server.requests import sessions
 from tests.support.drivers.bridge import ClosedError, Door, Raw, served
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
@@ -79,6 +80,35 @@ async def test_a_canceled_request_cancels_its_turn() -> None:
         client.notify("$/cancelRequest", {"id": number})
         await until(lambda: stops(door), "the end of the turn")
         assert stops(door) == ["canceled"]
+        reading.cancel()
+
+
+async def test_prompt_canceled_before_it_is_in_the_queue_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    hold, reading_files, read = Hold(), asyncio.Event(), asyncio.Event()
+    whole = sessions.attached
+
+    async def slow(*of: Any) -> Any:
+        found = await whole(*of)
+        reading_files.set()
+        await read.wait()
+        return found
+
+    async with served([hold, "answer"]) as door:
+        client, reading = await editor(door)
+        client.ask(EXECUTE, explain(door, workDoneToken="first"))
+        await hold.reached.wait()
+        monkeypatch.setattr(sessions, "attached", slow)
+        second = client.ask(EXECUTE, explain(door, workDoneToken="second"))
+        await reading_files.wait()
+        client.notify("window/workDoneProgress/cancel", {"token": "second"})
+        heard = client.ask("goalwright/daemon/status", {})
+        await until(lambda: answers(client, heard), "an answer after the cancellation")
+        read.set()
+        await until(lambda: answers(client, second), "the end of the second prompt")
+        assert not stops(door)
+        hold.go.set()
+        await until(lambda: stops(door), "the end of the first turn")
+        assert stops(door) == ["end_turn"]
         reading.cancel()
 
 

@@ -79,7 +79,7 @@ test("a pasted key is checked, tested and kept, and its model is that of new ses
   assert.ok(!shown.some((text) => text.includes(KEY)));
 });
 
-test("trouble with another model that was chosen after a connect is told", async () => {
+test("an error in the model picker after connecting is shown", async () => {
   const { commands } = make({ refuse: new Error("The connection was lost.") });
   const done = commands.connect("anthropic");
   await settled();

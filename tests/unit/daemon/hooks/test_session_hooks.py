@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from daemon.hooks.entry_points import FoundFunctions, HookFunction
 from daemon.hooks.python import Hooks
 from daemon.hooks.session import MAX_WAITING, HookRunner
 from daemon.loop.features import HookResult
+from daemon.loop.queue import TurnResult
 from daemon.loop.session import Session
 from daemon.model.events import Notice, PermissionAsked, QueueChanged, TraceCompleted
 from daemon.model.messages import NotePart, ToolResultPart
@@ -346,7 +348,11 @@ async def test_prompt_canceled_before_its_check_leaves_the_queue(tmp_path: Path)
         assert session.state.queue == ()
 
 
-async def test_crash_sends_no_steered_prompt_twice(tmp_path: Path) -> None:
+@asynccontextmanager
+async def second_under_check(
+    tmp_path: Path,
+) -> AsyncGenerator[tuple[Bench, Session, list[asyncio.Task[TurnResult]]]]:
+    """A turn to which three prompts were added, while a hook checks the second of them; with the four prompts."""
     slow = program(
         tmp_path / "h", "slow", 'grep -q second && { echo $$ > "$HERE/pid"; exec sleep 300; }; exit 0'
     )
@@ -360,37 +366,30 @@ async def test_crash_sends_no_steered_prompt_twice(tmp_path: Path) -> None:
         hold.go.set()
         pid = tmp_path / "h" / "pid"
         await until(lambda: pid.exists() and pid.read_text().strip(), "the hook")
+        yield bench, session, [turn, *steered]
+
+
+async def test_crash_sends_no_steered_prompt_twice(tmp_path: Path) -> None:
+    async with second_under_check(tmp_path) as (bench, session, prompts):
         killed = replayed(bench.core.store, session.session_id)
         assert [m.text() for m in killed.messages if m.role == "user"] == ["begin", "first"]
         assert [prompt.text for prompt in killed.queue] == ["second", "third"]
         assert session.cancel()
-        assert [(await finish(task)).stop for task in (turn, *steered)] == ["canceled"] * 4
+        assert [(await finish(task)).stop for task in prompts] == ["canceled"] * 4
         assert session.state.queue == ()
 
 
 async def test_stop_that_holds_the_queue_keeps_prompts_under_check(tmp_path: Path) -> None:
-    slow = program(
-        tmp_path / "h", "slow", 'grep -q second && { echo $$ > "$HERE/pid"; exec sleep 300; }; exit 0'
-    )
-    hold = Hold()
-    async with daemon(tmp_path, [hold, Call("ls")]) as bench:
-        session = bench.session(settings=settings(prompt__submit=[of(slow, timeout_s=300)]))
-        turn = prompted(session, "begin")
-        await hold.reached.wait()
-        steered = [prompted(session, text, when_busy="steer") for text in ("first", "second", "third")]
-        await until(lambda: len(session.queued()) == 3, "all prompts")
-        hold.go.set()
-        pid = tmp_path / "h" / "pid"
-        await until(lambda: pid.exists() and pid.read_text().strip(), "the hook")
+    async with second_under_check(tmp_path) as (bench, session, prompts):
         assert session.cancel(hold_queue=True)
         held = [("second", True), ("third", True)]
         assert [(prompt.text, prompt.held) for prompt in bench.events(QueueChanged)[-1].queue] == held
-        assert [(await finish(task)).stop for task in (turn, steered[0])] == ["canceled"] * 2
+        assert [(await finish(task)).stop for task in prompts[:2]] == ["canceled"] * 2
         assert [(prompt.text, prompt.held) for prompt in session.state.queue] == held
         assert [m.text() for m in session.state.messages if m.role == "user"] == ["begin", "first"]
         for prompt in session.queued():
             session.edit_queued(prompt.prompt_id, None)
-        assert all([(await finish(task)).removed for task in steered[1:]])
+        assert all([(await finish(task)).removed for task in prompts[2:]])
 
 
 async def test_prompt_whose_check_fails_leaves_the_queue(
